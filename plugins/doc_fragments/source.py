@@ -1,0 +1,34 @@
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a module reads the cluster from; the argument spec is SOURCE_ARGUMENTS in module_utils/_arguments.py."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = r"""
+options:
+  src:
+    description:
+      - The file that holds the cluster's state, on the host the module runs on.
+      - It is what C(kubectl get nodes,pods,pdb -A -o json) (or C(-o yaml)) prints, plain or compressed with gzip. Several outputs
+        after one another in the same file are read as one.
+      - Nodes and pods are needed; the more of the other kinds the file holds, the more the result can tell. See the notes.
+    type: path
+    required: true
+  resource_name:
+    description:
+      - The extended resource that counts as a GPU, for example V(amd.com/gpu) or V(nvidia.com/mig-1g.5gb).
+      - One at a time. Nodes that do not offer it are left out.
+    type: str
+    default: nvidia.com/gpu
+  node_selector:
+    description:
+      - Labels that a node must carry to be looked at, as in a pod's C(nodeSelector). All of them must match.
+      - Without it, every node is looked at.
+    type: dict
+notes:
+  - Write the file with
+    C(kubectl get nodes,pods,pdb,rs,deploy,sts,ds,jobs,ns,pv,pvc,sc,priorityclasses,hpa -A -o json | gzip > cluster.json.gz).
+    M(gpuops.defrag.gpu_snapshot) then takes everything out of it that must not leave the cluster.
+"""
