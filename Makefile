@@ -1,0 +1,42 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint sanity unit bench lock clean
+
+LOCKED := requirements-dev.txt requirements-collections.txt
+STAMP := .venv/stamp
+STAGES := .venv/bin/python tests/tools/stages.py
+COMPILE := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+	--custom-compile-command 'make lock'
+
+help:  ## this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+$(STAMP): tests/tools/setup.sh $(LOCKED)
+	@tests/tools/setup.sh
+
+setup: $(STAMP)  ## build .venv with the locked tools and kubernetes.core, if it is missing or out of date
+
+demo: $(STAMP)  ## audit a bundled example cluster: a table here, JSON and an HTML page in build/demo
+	@.venv/bin/ansible-playbook gpuops.defrag.audit -e src=examples/gpu200-1.json.gz -e report_dir=build/demo -e gpu_hour_price=3
+	@for page in build/demo/*.html; do echo "The same as a page: $$PWD/$$page"; done
+
+test: $(STAMP)  ## every check
+	@$(STAGES)
+
+lint: $(STAMP)  ## ruff, mypy, ansible-lint, documentation and changelog lint
+	@$(STAGES) ruff mypy ansible-lint docs changelog
+
+sanity: $(STAMP)  ## ansible-test sanity, with nothing ignored
+	@$(STAGES) sanity
+
+unit: $(STAMP)  ## unit tests with branch coverage
+	@$(STAGES) unit
+
+bench: $(STAMP)  ## time and memory of the core on large clusters
+	@.venv/bin/python -m bench
+
+lock: $(STAMP)  ## lock the newest development dependencies
+	@$(COMPILE) --group dev --output-file requirements-dev.txt
+	@$(COMPILE) --group collections --no-deps --output-file requirements-collections.txt
+
+clean:  ## remove what make made
+	rm -rf .venv build

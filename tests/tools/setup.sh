@@ -1,0 +1,69 @@
+#!/bin/sh
+# Build .venv: the locked tools, and .venv/collections with this collection (a link) beside kubernetes.core. `make setup` calls it.
+# Copyright: gpuops.defrag contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+set -eu
+cd "$(dirname "$0")/../.."
+
+log=build/logs/setup.log
+mkdir -p build/logs
+: >"$log"
+
+# step WORDS COMMAND…: one line on the terminal, everything else in the log, which is shown when the command fails.
+step() {
+    printf 'setup: %s\n' "$1"
+    shift
+    "$@" >>"$log" 2>&1 && return
+    tail -n 40 "$log" >&2
+    printf 'setup: FAILED: %s (the whole log is in %s)\n' "$*" "$log" >&2
+    exit 1
+}
+
+# The Python to develop with. Each candidate is run, as the names that pyenv puts on PATH may stand for nothing.
+find_python() {
+    for minor in 13 12 14 11; do
+        for candidate in "python3.$minor" "$HOME"/.pyenv/versions/"3.$minor".*/bin/python python3; do
+            "$candidate" -c "import sys, ssl, venv; sys.exit(sys.version_info[:2] != (3, $minor))" 2>/dev/null || continue
+            "$candidate" -c 'import sys; print(sys._base_executable)'  # the real one, where PATH leads into another venv
+            return
+        done
+    done
+    echo 'setup: needs Python 3.11, 3.12, 3.13 or 3.14, found none on PATH or in ~/.pyenv/versions' >&2
+    return 1
+}
+
+# uv itself comes from the same lock as everything else.
+install_uv() {
+    sed -n '/^uv==/,/^    # via/p' requirements-dev.txt >.venv/uv.txt
+    .venv/bin/python -m pip install --require-hashes -r .venv/uv.txt
+}
+
+install_tools() {
+    .venv/bin/uv pip install --python .venv/bin/python --require-hashes -r requirements-dev.txt
+}
+
+# kubernetes.core travels inside the wheel of `ansible`: no other server is asked, and nothing else of it is kept.
+unpack_kubernetes_core() {
+    .venv/bin/python -m pip download --no-deps --only-binary :all: --require-hashes -r requirements-collections.txt -d .venv/wheel
+    .venv/bin/python - .venv/wheel/ansible-*.whl .venv/collections <<'PYTHON'
+import sys
+from zipfile import ZipFile
+
+with ZipFile(sys.argv[1]) as wheel:
+    wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.startswith("ansible_collections/kubernetes/core/")])
+PYTHON
+    rm -r .venv/wheel
+}
+
+link_this_collection() {
+    mkdir -p .venv/collections/ansible_collections/gpuops
+    ln -s ../../../.. .venv/collections/ansible_collections/gpuops/defrag
+}
+
+python=$(find_python)
+step "$("$python" -V) at $python" "$python" -m venv --clear .venv
+step 'uv' install_uv
+step 'tools, as locked in requirements-dev.txt' install_tools
+step 'kubernetes.core, from the ansible wheel' unpack_kubernetes_core
+step 'link to this collection' link_this_collection
+date >.venv/stamp
