@@ -11,9 +11,9 @@ options:
   src:
     description:
       - The file that holds the cluster's state, on the host the module runs on.
-      - It is what C(kubectl get nodes,pods,pdb -A -o json) (or C(-o yaml)) prints, plain or compressed with gzip. Several outputs
-        after one another in the same file are read as one.
-      - Nodes and pods are needed; the more of the other kinds the file holds, the more the result can tell. See the notes.
+      - It is what C(kubectl get nodes,pods,pdb -A -o json) or C(-o yaml) prints, plain or compressed with gzip. A file
+        with several outputs after one another is read as one.
+      - Nodes and pods are needed. The more of the other kinds named in the notes it holds, the more can be told.
     type: path
     required: true
   resource_name:
@@ -29,6 +29,6 @@ options:
     type: dict
 notes:
   - Write the file with
-    C(kubectl get nodes,pods,pdb,rs,deploy,sts,ds,jobs,ns,pv,pvc,sc,priorityclasses,hpa -A -o json | gzip > cluster.json.gz).
-    M(gpuops.defrag.gpu_snapshot) then takes everything out of it that must not leave the cluster.
+    C(kubectl get nodes,pods,pdb,rs,deploy,sts,ds,jobs,ns,pvc,pv,sc,pc,hpa -A -o json | gzip > cluster.json.gz).
+    M(gpuops.defrag.gpu_snapshot) then takes out of it what must not leave the cluster.
 """

@@ -15,6 +15,6 @@ SOURCE_ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 def node_selector(params: Mapping[str, Any]) -> dict[str, str]:
-    """The labels a node must carry, as the API writes them: YAML's `true` and `8` are the label values "true" and "8"."""
+    """The labels a node must carry, all text as in the API: YAML's true and 8 stand for "true" and "8"."""
     labels = params["node_selector"] or {}
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in labels.items()}
