@@ -43,8 +43,8 @@ attributes:
 options: {}
 attributes:
   action_group:
-    description: Use C(group/gpuops.defrag.gpuops) in C(module_defaults) to set defaults for this module.
+    description: Use C(group/gpuops.defrag.defrag) in C(module_defaults) to set defaults for this module.
     support: full
     membership:
-      - gpuops.defrag.gpuops
+      - gpuops.defrag.defrag
 """

@@ -24,9 +24,11 @@ options:
     default: nvidia.com/gpu
   node_selector:
     description:
-      - Labels that a node must carry to be looked at, as in a pod's C(nodeSelector). All of them must match.
+      - Which nodes to look at, by their labels.
+      - A selector as for C(kubectl -l), such as V(pool=inference,!spot) or V(zone in (a,b\)), or a mapping of labels
+        that must all be there, as in a pod's C(nodeSelector).
       - Without it, every node is looked at.
-    type: dict
+    type: raw
 notes:
   - Write the file with
     C(kubectl get nodes,pods,pdb,rs,deploy,sts,ds,jobs,ns,pvc,pv,sc,pc,hpa -A -o json | gzip > cluster.json.gz).
