@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint sanity unit bench lock clean
+.PHONY: help system setup demo test lint sanity unit bench lock clean
 
 LOCKED := requirements-dev.txt requirements-collections.txt
 STAMP := .venv/stamp
@@ -13,13 +13,16 @@ help:  ## this list
 $(STAMP): tests/tools/setup.sh $(LOCKED)
 	@tests/tools/setup.sh
 
+system:
+	@tests/tools/system.sh
+
 setup: $(STAMP)  ## build .venv with the locked tools and kubernetes.core, if it is missing or out of date
 
 demo: $(STAMP)  ## audit a bundled example cluster: a table here, JSON and an HTML page in build/demo
 	@.venv/bin/ansible-playbook gpuops.defrag.audit -e src=examples/gpu200-1.json.gz -e report_dir=build/demo -e gpu_hour_price=3
 	@for page in build/demo/*.html; do echo "The same as a page: $$PWD/$$page"; done
 
-test: $(STAMP)  ## every check
+test: system $(STAMP)  ## every check
 	@$(STAGES)
 
 lint: $(STAMP)  ## ruff, mypy, ansible-lint, documentation and changelog lint

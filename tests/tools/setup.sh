@@ -22,13 +22,14 @@ step() {
 # The Python to develop with. Each candidate is run, as the names that pyenv puts on PATH may stand for nothing.
 find_python() {
     for minor in 13 12 14 11; do
-        for candidate in "python3.$minor" "$HOME"/.pyenv/versions/"3.$minor".*/bin/python python3; do
-            "$candidate" -c "import sys, ssl, venv; sys.exit(sys.version_info[:2] != (3, $minor))" 2>/dev/null || continue
+        for candidate in "python3.$minor" "$HOME/.pyenv/versions/3.$minor."*/bin/python python3; do
+            "$candidate" -c "import sys, ssl, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, $minor))" 2>/dev/null || continue
             "$candidate" -c 'import sys; print(sys._base_executable)'  # the real one, where PATH leads into another venv
             return
         done
     done
-    echo 'setup: needs Python 3.11, 3.12, 3.13 or 3.14, found none on PATH or in ~/.pyenv/versions' >&2
+    echo 'setup: needs Python 3.11, 3.12, 3.13 or 3.14 with venv and ensurepip (on Debian: apt-get install python3-venv);' >&2
+    echo 'setup: found none on PATH or in ~/.pyenv/versions' >&2
     return 1
 }
 
