@@ -35,6 +35,4 @@ class InputError(ValueError):
 
     def within(self, *, source: str | None = None, object: str | None = None) -> InputError:  # noqa: A002
         """The same error with what an outer caller knows; what is already set stays."""
-        return InputError(
-            self.message, source=self.source or source, object=self.object or object, field=self.field
-        )
+        return InputError(self.message, source=self.source or source, object=self.object or object, field=self.field)

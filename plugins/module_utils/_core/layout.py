@@ -1,0 +1,38 @@
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""Who is where, and how much of each node is taken."""
+
+from __future__ import annotations
+
+from .model import PODS, Cluster, Node, Pod
+
+
+class Layout:
+    """Pods on nodes, with what they take, kept up to date as pods come and go.
+
+    Attributes:
+        cluster: The cluster whose nodes, volumes and namespaces apply.
+        pods: Active pods by node name.
+        used: Amounts taken by node name and resource; ``pods`` counts the pods.
+        repelling: How many pods on any node have required anti-affinity terms.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.pods: dict[str, list[Pod]] = {}
+        self.used: dict[str, dict[str, int]] = {}
+        self.repelling = 0
+        for name, pods in cluster.bound.items():
+            used = {PODS: len(pods)}
+            for pod in pods:
+                for resource, amount in pod.requests.items():
+                    used[resource] = used.get(resource, 0) + amount
+                if pod.placement.anti_affinity:
+                    self.repelling += 1
+            self.used[name] = used
+            self.pods[name] = list(pods)
+
+    def room(self, node: Node, resource: str) -> int:
+        """What is left of a resource on a node; below zero where more is taken than the node still has."""
+        return node.allocatable.get(resource, 0) - self.used[node.name].get(resource, 0)

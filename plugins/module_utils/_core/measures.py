@@ -1,0 +1,324 @@
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""How fragmented the GPUs of a cluster are, and what that costs.
+
+The words are those of docs/measures.md. All figures are counted per pool, where nodes are alternatives to each
+other, and added up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from .applicability import Unsuited, unsuited
+from .layout import Layout
+from .model import PODS, Cluster, Pod
+from .packing import fewest_nodes
+from .pending import Outlook, outlooks
+from .pools import GpuNode, Survey, pod_room, survey
+from .selectors import EVERYTHING, LabelSelector
+
+HOURS_PER_MONTH = 730
+HOURS_PER_YEAR = 8760
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """What to measure, and against what.
+
+    Attributes:
+        resource: The GPU resource.
+        selector: Only nodes with such labels.
+        sizes: Request sizes whose slots are counted.
+        fragmentation_size: The k of the fragmentation rate.
+        slot_size: The size that stranded GPUs are priced at; None: the largest request of the cluster's GPU pods.
+        gpu_hour_price: Price of one GPU for one hour; None where no product has one of its own: no money is told.
+        gpu_hour_prices: The same by product, before the general one.
+        min_gpu_nodes: With fewer GPU nodes the collection is not worth it.
+        min_pod_lifetime: Seconds; with a shorter median life of GPU pods neither.
+    """
+
+    resource: str = "nvidia.com/gpu"
+    selector: LabelSelector = EVERYTHING
+    sizes: tuple[int, ...] = (1, 2, 4, 8)
+    fragmentation_size: int = 2
+    slot_size: int | None = None
+    gpu_hour_price: float | None = None
+    gpu_hour_prices: Mapping[str, float] = field(default_factory=dict)
+    currency: str = "USD"
+    min_gpu_nodes: int = 10
+    min_pod_lifetime: float = 300
+
+
+@dataclass(slots=True)
+class Measures:
+    """The measures of one pool, or of all together.
+
+    Attributes:
+        occupied: Nodes that hold GPU pods.
+        fewest: The fewest nodes that could hold the same pods; proved if ``exact``.
+        fragmented: Nodes with 0 < free < fragmentation size.
+        stranded_now: Free GPUs that no slot of the slot size uses; on a smaller node, of the node's own size.
+        unusable: Free GPUs, on average over the request mix, that the pod asking for them could not use (FGD).
+    """
+
+    nodes: int = 0
+    gpus_total: int = 0
+    gpus_allocated: int = 0
+    gpus_free: int = 0
+    gpus_unhealthy: int = 0
+    slots: Counter[int] = field(default_factory=Counter)
+    slots_usable: Counter[int] = field(default_factory=Counter)
+    stranded: Counter[int] = field(default_factory=Counter)
+    fragmented: int = 0
+    occupied: int = 0
+    fewest: int = 0
+    exact: bool = True
+    unusable: float = 0.0
+    stranded_now: int = 0
+    largest_slot: int = 0
+    reclaimable: list[str] = field(default_factory=list)
+
+    def add(self, other: Measures) -> None:
+        """Take the measures of one more pool in."""
+        self.nodes += other.nodes
+        self.gpus_total += other.gpus_total
+        self.gpus_allocated += other.gpus_allocated
+        self.gpus_free += other.gpus_free
+        self.gpus_unhealthy += other.gpus_unhealthy
+        self.slots += other.slots
+        self.slots_usable += other.slots_usable
+        self.stranded += other.stranded
+        self.fragmented += other.fragmented
+        self.occupied += other.occupied
+        self.fewest += other.fewest
+        self.unusable += other.unusable
+        self.stranded_now += other.stranded_now
+        self.exact = self.exact and other.exact
+        self.largest_slot = max(self.largest_slot, other.largest_slot)
+        self.reclaimable = sorted(self.reclaimable + other.reclaimable)
+
+
+@dataclass(slots=True)
+class Fragmentation:
+    """A whole audit.
+
+    Attributes:
+        total: Over all pools.
+        pools: By pool name.
+        slot_size: The size that was priced.
+        mix: How many GPU pods ask for how many GPUs: {GPUs: pods}.
+        claiming: Pods on GPU nodes with dynamic resource claims, which no figure shows.
+    """
+
+    options: AuditOptions
+    survey: Survey
+    total: Measures
+    pools: dict[str, Measures]
+    slot_size: int
+    mix: Counter[int]
+    pending: list[Outlook]
+    unsuited: list[Unsuited]
+    claiming: list[Pod]
+    cost_per_hour: float | None
+    notes: list[str]
+
+    @property
+    def blocked(self) -> list[Outlook]:
+        """The pending pods that fragmentation (or what their message says) keeps waiting."""
+        return [outlook for outlook in self.pending if outlook.state == "Blocked"]
+
+
+def measure(cluster: Cluster, options: AuditOptions) -> Fragmentation:
+    """Measure a cluster."""
+    resource = options.resource
+    layout = Layout(cluster)
+    found = survey(layout, resource, options.selector)
+    held = [pod for node in found.nodes for pod in node.pods]
+    waiting = [pod for pod in cluster.pending if resource in pod.requests]
+    finished = [pod for pod in cluster.finished if resource in pod.requests]
+    mix = Counter(pod.requests[resource] for pod in (*held, *waiting))
+    slot_size = options.slot_size or max(mix, default=max(options.sizes))
+
+    by_pool: dict[str, list[GpuNode]] = defaultdict(list)
+    for node in found.nodes:
+        by_pool[node.pool].append(node)
+    pools = {name: _measure_pool(nodes, layout, options, slot_size, mix) for name, nodes in by_pool.items()}
+    total = Measures()
+    for measures in pools.values():
+        total.add(measures)
+
+    return Fragmentation(
+        options=options,
+        survey=found,
+        total=total,
+        pools=pools,
+        slot_size=slot_size,
+        mix=mix,
+        pending=outlooks(layout, found),
+        unsuited=unsuited(
+            total.nodes,
+            [*held, *waiting, *finished],
+            resource,
+            cluster.now,
+            min_gpu_nodes=options.min_gpu_nodes,
+            min_pod_lifetime=options.min_pod_lifetime,
+        ),
+        claiming=[p for node in found.nodes for p in layout.pods[node.node.name] if p.resource_claims],
+        cost_per_hour=_cost_per_hour(pools, options),
+        notes=_notes(cluster, found),
+    )
+
+
+def _measure_pool(nodes: Sequence[GpuNode], layout: Layout, options: AuditOptions, slot_size: int, mix: Counter[int]) -> Measures:
+    free = Counter(node.free for node in nodes)
+    measures = Measures(
+        nodes=len(nodes),
+        gpus_total=sum(node.gpus for node in nodes),
+        gpus_allocated=sum(node.allocated for node in nodes),
+        gpus_free=sum(node.free for node in nodes),
+        gpus_unhealthy=sum(max(0, node.capacity - node.gpus) for node in nodes),
+        fragmented=sum(times for amount, times in free.items() if 0 < amount < options.fragmentation_size),
+        occupied=sum(1 for node in nodes if node.pods),
+        stranded_now=sum(node.stranded(slot_size) for node in nodes),
+        largest_slot=max(free),
+        reclaimable=sorted(node.node.name for node in nodes if _reclaimable(node, layout)),
+    )
+    typical = _typical_pods(nodes, options.resource, {*options.sizes, *mix})
+    room = [_Room.of(node, layout) for node in nodes]
+    for size in options.sizes:
+        measures.slots[size] = sum(amount // size * times for amount, times in free.items())
+        measures.slots_usable[size] = sum(place.slots(size, typical[size]) for place in room)
+        measures.stranded[size] = measures.gpus_free - size * measures.slots[size]
+    # A closed node's free GPUs are of no use to anyone.
+    closed = sum(node.free for node in nodes if not node.usable)
+    for size, times in mix.items():
+        wasted = sum(place.gpus for place in room if place.gpus and not place.slots(size, typical[size]))
+        measures.unusable += times / mix.total() * (wasted + closed)
+    measures.fewest, measures.exact = _fewest(nodes, layout, options.resource)
+    return measures
+
+
+def _reclaimable(node: GpuNode, layout: Layout) -> bool:
+    """It holds nothing but DaemonSet and mirror pods (finished ones hold nothing), and its devices work."""
+    return node.healthy and all(pod.unmovable_companion for pod in layout.pods[node.node.name])
+
+
+@dataclass(slots=True)
+class _Room:
+    """What is free on a node that takes pods; nothing on one that does not."""
+
+    gpus: int
+    cpu: int
+    memory: int
+    pods: int
+
+    @classmethod
+    def of(cls, node: GpuNode, layout: Layout) -> _Room:
+        if not node.usable:
+            return cls(0, 0, 0, 0)
+        return cls(node.free, layout.room(node.node, "cpu"), layout.room(node.node, "memory"), pod_room(node, layout))
+
+    def slots(self, size: int, typical: tuple[float, float]) -> int:
+        """Typical pods of a size that find room."""
+        if self.gpus < size:
+            return 0
+        cpu, memory = typical
+        slots = min(self.gpus // size, self.pods)
+        if cpu:
+            slots = min(slots, int(self.cpu // cpu))
+        if memory:
+            slots = min(slots, int(self.memory // memory))
+        return max(0, slots)
+
+
+def _typical_pods(nodes: Sequence[GpuNode], resource: str, sizes: set[int]) -> dict[int, tuple[float, float]]:
+    """CPU (thousandths) and memory (bytes) of a typical pod of each size.
+
+    The medians of the pool's pods of that size, else those of the nearest smaller size scaled up; nothing where
+    there is no such pod.
+    """
+    seen: dict[int, list[Pod]] = defaultdict(list)
+    for node in nodes:
+        for pod in node.pods:
+            seen[pod.requests[resource]].append(pod)
+    medians = {
+        size: (
+            median([pod.requests.get("cpu", 0) for pod in pods]),
+            median([pod.requests.get("memory", 0) for pod in pods]),
+        )
+        for size, pods in seen.items()
+    }
+    typical = {}
+    for size in sizes:
+        nearest = max((known for known in medians if known <= size), default=None)
+        if nearest is None:
+            typical[size] = (0.0, 0.0)
+        else:
+            cpu, memory = medians[nearest]
+            typical[size] = (cpu * size / nearest, memory * size / nearest)
+    return typical
+
+
+def _fewest(nodes: Sequence[GpuNode], layout: Layout, resource: str) -> tuple[int, bool]:
+    """The fewest nodes that could hold the pool's GPU pods. Unhealthy nodes keep theirs; other pods stay put."""
+    order = (resource, "cpu", "memory", PODS)
+    pods: list[tuple[int, ...]] = []
+    offered: list[tuple[int, ...]] = []
+    occupied = kept = 0
+    for node in nodes:
+        if not node.healthy:
+            kept += bool(node.pods)
+            continue
+        occupied += bool(node.pods)
+        own = [tuple(1 if r == PODS else pod.requests.get(r, 0) for r in order) for pod in node.pods]
+        pods += own
+        room = (layout.room(node.node, r) for r in order)
+        offered.append(tuple(max(0, left) + sum(pod[i] for pod in own) for i, left in enumerate(room)))
+    fewest = fewest_nodes(pods, offered, occupied)
+    return kept + fewest.nodes, fewest.exact
+
+
+def _cost_per_hour(pools: Mapping[str, Measures], options: AuditOptions) -> float | None:
+    """Price of the stranded GPUs for one hour; None where some of them have no price."""
+    total = 0.0
+    for name, measures in pools.items():
+        price = options.gpu_hour_prices.get(name, options.gpu_hour_price)
+        if price is None:
+            return None
+        total += measures.stranded_now * price
+    return total if pools or options.gpu_hour_price is not None else None
+
+
+def _notes(cluster: Cluster, found: Survey) -> list[str]:
+    notes = []
+    if found.shared:
+        names = _few([name for name, _ in found.shared])
+        notes.append(
+            f"{names}: GPUs are shared (time-slicing or MPS) and left out: one of their {found.resource} is no whole GPU"
+        )
+    if found.unlisted:
+        names = _few(found.unlisted)
+        notes.append(
+            f"{names}: pods request {found.resource} that the node does not list (devices behind a DRA driver?): unmeasured"
+        )
+    for resource, nodes in sorted(found.other_resources.items()):
+        notes.append(f"{nodes} node{'s' if nodes > 1 else ''} also offer {resource}; measure it with resource_name")
+    claiming = sum(bool(p.resource_claims) for node in found.nodes for p in cluster.bound[node.node.name])
+    if claiming:
+        notes.append(f"{claiming} pod(s) on GPU nodes hold devices through ResourceClaims, which these figures do not show")
+    if cluster.now is None and cluster.bound:
+        notes.append("the input has no times: how long pods live is unknown")
+    waiting = [p for p in cluster.pending if p.placement.volume_claims and found.resource in p.requests]
+    if waiting and "PersistentVolumeClaim" not in cluster.kinds:
+        notes.append("the input has no PersistentVolumeClaims: whether volumes hold pending pods back is unknown")
+    return notes
+
+
+def _few(names: Sequence[str], most: int = 3) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

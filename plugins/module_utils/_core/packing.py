@@ -1,0 +1,89 @@
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The fewest nodes that could hold the same GPU pods: vector bin packing, bounded from both sides.
+
+The lower bound takes the largest nodes first until a resource's sum is covered, for each resource alone. The upper
+bound fills one node after the other, largest pods first. Where both meet, the number is proved.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+Amounts = tuple[int, ...]
+"""Amounts in one fixed order of resources, the GPUs first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fewest:
+    """The fewest nodes, and whether that is proved or only the best found."""
+
+    nodes: int
+    exact: bool
+
+
+def fewest_nodes(pods: Iterable[Amounts], nodes: Sequence[Amounts], occupied: int) -> Fewest:
+    """The fewest nodes that could hold all the pods.
+
+    Args:
+        pods: What each pod takes.
+        nodes: What each node offers to such pods.
+        occupied: Nodes that hold them now: never worse than that.
+    """
+    shapes = Counter(pods)
+    if not shapes:
+        return Fewest(0, True)
+    bound = _bound(shapes, nodes)
+    # Largest nodes first; among pods the most GPUs first, then by the scarcer of the other resources.
+    offered = sorted(nodes, reverse=True)
+    total = [sum(node[r] for node in nodes) or 1 for r in range(len(offered[0]))]
+    orders = (
+        sorted(shapes, reverse=True),
+        sorted(shapes, key=lambda pod: (max(a / t for a, t in zip(pod, total, strict=True)), pod), reverse=True),
+    )
+    best = occupied
+    for order in orders:
+        best = min(best, _fill(order, shapes, offered, best))
+        if best <= bound:
+            break
+    return Fewest(best, best == bound)
+
+
+def _bound(shapes: Counter[Amounts], nodes: Sequence[Amounts]) -> int:
+    bound = 1
+    for resource in range(len(next(iter(shapes)))):
+        wanted = sum(pod[resource] * times for pod, times in shapes.items())
+        taken = 0
+        for amount in sorted((node[resource] for node in nodes), reverse=True):
+            if wanted <= 0:
+                break
+            wanted -= amount
+            taken += 1
+        bound = max(bound, taken)
+    return bound
+
+
+def _fill(order: Sequence[Amounts], shapes: Counter[Amounts], nodes: Sequence[Amounts], limit: int) -> int:
+    """Nodes used when each takes all it can, in the order given; the limit where it does not get below that."""
+    left = [shapes[pod] for pod in order]
+    remaining = sum(left)
+    for used, node in enumerate(nodes, start=1):
+        if used > limit:
+            break
+        room = list(node)
+        for index, pod in enumerate(order):
+            if not room[0]:
+                break
+            if not left[index] or pod[0] > room[0]:
+                continue
+            times = min(left[index], *(r // p for r, p in zip(room, pod, strict=True) if p))
+            if times > 0:
+                left[index] -= times
+                remaining -= times
+                room = [r - times * p for r, p in zip(room, pod, strict=True)]
+        if not remaining:
+            return used
+    return limit
