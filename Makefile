@@ -25,8 +25,8 @@ demo: $(STAMP)  ## audit a bundled example cluster: a table here, JSON and an HT
 test: system $(STAMP)  ## every check
 	@$(STAGES)
 
-lint: $(STAMP)  ## ruff, mypy, ansible-lint, documentation and changelog lint
-	@$(STAGES) ruff mypy ansible-lint docs changelog
+lint: $(STAMP)  ## ruff, mypy, ansible-lint, documentation, changelog and licence lint
+	@$(STAGES) ruff mypy ansible-lint docs changelog licences
 
 sanity: $(STAMP)  ## ansible-test sanity, with nothing ignored
 	@$(STAGES) sanity

@@ -1,4 +1,4 @@
-# Copyright: gpuops.defrag contributors
+# Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every door of the collection opens for someone who has only run `make setup`, from the repository root."""
 

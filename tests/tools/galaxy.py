@@ -1,4 +1,4 @@
-# Copyright: gpuops.defrag contributors
+# Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Build the collection in the current directory as Galaxy would be given it, and import it as Galaxy does.
 

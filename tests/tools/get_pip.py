@@ -1,4 +1,4 @@
-# Copyright: gpuops.defrag contributors
+# Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Stand-in for the get-pip script of ansible-test, where the host it is published on cannot be reached.
 

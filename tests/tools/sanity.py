@@ -1,4 +1,4 @@
-# Copyright: gpuops.defrag contributors
+# Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run `ansible-test sanity` in the current directory, a collection root, without containers and with nothing ignored.
 

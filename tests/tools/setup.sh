@@ -1,6 +1,6 @@
 #!/bin/sh
 # Build .venv: the locked tools, and .venv/collections with this collection (a link) beside kubernetes.core. `make setup` calls it.
-# Copyright: gpuops.defrag contributors
+# Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -eu
 cd "$(dirname "$0")/../.."

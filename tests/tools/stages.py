@@ -1,4 +1,4 @@
-# Copyright: gpuops.defrag contributors
+# Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run the stages of `make test`, as many side by side as there are cores: `stages.py [NAME…]`, all unless named.
 
@@ -50,7 +50,8 @@ STAGES = (
     Stage("galaxy", (f"python {TOOLS}/galaxy.py",), in_copy=True),
     Stage("mypy", (f"mypy {' '.join(f'{HERE}/{folder}' for folder in TYPED)}",)),
     Stage("docs", ("antsibull-docs lint-collection-docs --plugin-docs .",)),
-    Stage("ruff", ("ruff check --no-cache", "ruff format --no-cache --check")),
+    Stage("ruff", ("ruff check", "ruff format --check")),
+    Stage("licences", ("reuse lint",)),
     Stage("changelog", ("antsibull-changelog lint",)),
 )
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install what pip cannot bring: a browser, with a font, for the test of the HTML page, and Python's venv where Debian
 # leaves it out. Only as root on a Debian-like system; elsewhere it says what is missing, and what needs it fails.
-# Copyright: gpuops.defrag contributors
+# Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 set -eu
 cd "$(dirname "$0")/../.."
