@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ._core.decode import epoch
 from ._core.errors import InputError
+from ._core.measures import AuditOptions
 from ._core.selectors import LabelSelector, label_selector, parse_selector
 
 SOURCE_ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -15,6 +17,61 @@ SOURCE_ARGUMENTS: dict[str, dict[str, Any]] = {
     "resource_name": {"type": "str", "default": "nvidia.com/gpu"},
     "node_selector": {"type": "raw"},
 }
+
+AUDIT_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "resource_name": SOURCE_ARGUMENTS["resource_name"],
+    "node_selector": SOURCE_ARGUMENTS["node_selector"],
+    "sizes": {"type": "list", "elements": "int", "default": [1, 2, 4, 8]},
+    "fragmentation_size": {"type": "int", "default": 2},
+    "slot_size": {"type": "int"},
+    "gpu_hour_price": {"type": "float"},
+    "gpu_hour_prices": {"type": "dict", "default": {}},
+    "currency": {"type": "str", "default": "USD"},
+    "min_gpu_nodes": {"type": "int", "default": 10},
+    "min_pod_lifetime": {"type": "float", "default": 300.0},
+    "now": {"type": "str"},
+    "details": {"type": "bool", "default": False},
+}
+
+
+def audit_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of ``audit`` that options of AUDIT_ARGUMENTS ask for.
+
+    Raises:
+        InputError: An option cannot be read or makes no sense; it names the option.
+    """
+    return {
+        "options": AuditOptions(
+            resource=params["resource_name"],
+            selector=node_selector(params),
+            sizes=tuple(sorted(set(params["sizes"]))),
+            fragmentation_size=params["fragmentation_size"],
+            slot_size=params["slot_size"],
+            gpu_hour_price=params["gpu_hour_price"],
+            gpu_hour_prices={product: _price(product, price) for product, price in params["gpu_hour_prices"].items()},
+            currency=params["currency"],
+            min_gpu_nodes=params["min_gpu_nodes"],
+            min_pod_lifetime=params["min_pod_lifetime"],
+        ),
+        "now": _now(params["now"]),
+        "details": params["details"],
+    }
+
+
+def _price(product: str, price: Any) -> float:
+    try:
+        return float(price)
+    except (TypeError, ValueError):
+        raise InputError(f"{price!r} is not a number", field=f"gpu_hour_prices[{product}]") from None
+
+
+def _now(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return epoch(text)
+    except ValueError:
+        raise InputError(f"{text!r} is not a time; write it as 2026-11-30T12:00:00Z", field="now") from None
 
 
 def node_selector(params: Mapping[str, Any]) -> LabelSelector:

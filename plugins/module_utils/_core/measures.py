@@ -9,12 +9,14 @@ other, and added up.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
 from .applicability import Unsuited, unsuited
+from .errors import InputError
 from .layout import Layout
 from .model import PODS, Cluster, Pod
 from .packing import fewest_nodes
@@ -52,6 +54,25 @@ class AuditOptions:
     currency: str = "USD"
     min_gpu_nodes: int = 10
     min_pod_lifetime: float = 300
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be measured.
+
+        Raises:
+            InputError: A size is below 1, or a number below 0; it names the option.
+        """
+        sizes = {"fragmentation_size": self.fragmentation_size, "slot_size": self.slot_size or 1}
+        sizes |= {f"sizes[{index}]": size for index, size in enumerate(self.sizes)}
+        prices = {f"gpu_hour_prices[{product}]": price for product, price in self.gpu_hour_prices.items()}
+        prices |= {"gpu_hour_price": self.gpu_hour_price or 0}
+        for name, size in sizes.items():
+            if size < 1:
+                raise InputError(f"is {size}; a pod takes at least 1 GPU", field=name)
+        for name, value in (prices | {"min_gpu_nodes": self.min_gpu_nodes, "min_pod_lifetime": self.min_pod_lifetime}).items():
+            if not 0 <= value < math.inf:
+                raise InputError(f"is {value}; it cannot be below 0 or infinite", field=name)
+        if not self.sizes:
+            raise InputError("is empty; name at least one size, such as 8", field="sizes")
 
 
 @dataclass(slots=True)

@@ -1,0 +1,467 @@
+#!/usr/bin/python
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_fragmentation_info
+short_description: Measure how fragmented the GPUs of a Kubernetes cluster are
+version_added: 0.1.0
+author:
+  - gpuops.defrag contributors (@gpuops)
+description:
+  - Tells how many free GPUs are stranded, because they lie one here and two there, for which request sizes there is
+    still room on a single node, which pods wait although enough GPUs are free and why every node refuses them, which
+    nodes could be given back, and what all that costs.
+  - Also says when defragmentation is not worth it for this cluster, with the figures.
+  - Reads a file. No cluster is needed, and nothing is changed.
+extends_documentation_fragment:
+  - gpuops.defrag.source
+  - gpuops.defrag.audit
+  - gpuops.defrag.attributes
+  - gpuops.defrag.attributes.info_module
+  - gpuops.defrag.attributes.action_group
+seealso:
+  - plugin: gpuops.defrag.gpu_fragmentation
+    plugin_type: filter
+    description: The same for objects that a playbook already has.
+  - module: gpuops.defrag.gpu_snapshot
+    description: Makes a file that can be shared.
+"""
+
+EXAMPLES = r"""
+- name: Measure the cluster that a dump describes
+  gpuops.defrag.gpu_fragmentation_info:
+    src: examples/gpu200-1.json.gz
+  register: audit
+
+- name: Say how many whole nodes a pod that wants eight GPUs can choose from
+  ansible.builtin.debug:
+    msg: "{{ audit.fragmentation.gpus_free }} GPUs free, {{ audit.fragmentation.slots['8'] }} slots of 8"
+
+- name: Price what is stranded for pods of 8 GPUs, on the nodes of one product
+  gpuops.defrag.gpu_fragmentation_info:
+    src: examples/gpu200-1.json.gz
+    node_selector:
+      nvidia.com/gpu.product: G2
+    slot_size: 8
+    gpu_hour_price: 2.5
+  register: priced
+
+- name: Fail a pipeline when pods are blocked while GPUs are free
+  gpuops.defrag.gpu_fragmentation_info:
+    src: examples/gpu200-1.json.gz
+  register: gate
+  failed_when: gate.fragmentation.blocked_pods | length > 0
+"""
+
+RETURN = r"""
+fragmentation:
+  description:
+    - The measures. Sizes are numbers of GPUs, written as text where they are keys.
+    - docs/measures.md in the collection defines every figure and works an example.
+  returned: success
+  type: dict
+  contains:
+    resource_name:
+      description: The resource that was measured.
+      type: str
+      returned: always
+      sample: nvidia.com/gpu
+    nodes:
+      description: GPU nodes.
+      type: int
+      returned: always
+      sample: 25
+    gpus_total:
+      description: Allocatable GPUs.
+      type: int
+      returned: always
+      sample: 200
+    gpus_allocated:
+      description: GPUs requested by the pods on these nodes. Terminating pods still hold theirs.
+      type: int
+      returned: always
+      sample: 135
+    gpus_free:
+      description: The sum over nodes of allocatable less requested, never below 0 on any of them.
+      type: int
+      returned: always
+      sample: 65
+    gpus_unhealthy:
+      description: GPUs that nodes have but do not offer.
+      type: int
+      returned: always
+      sample: 0
+    utilization:
+      description: Allocated over total GPUs.
+      type: float
+      returned: always
+      sample: 0.675
+    schedulable_utilization:
+      description: Utilization less the share of GPUs that are stranded at C(slot_size).
+      type: float
+      returned: always
+      sample: 0.35
+    slots:
+      description: By size, how many more pods of it find their GPUs on one node.
+      type: dict
+      returned: always
+      sample: {"1": 65, "2": 27, "4": 8, "8": 0}
+    slots_usable:
+      description: The same, where a typical pod's CPU, memory and place among the node's pods are there too.
+      type: dict
+      returned: always
+      sample: {"1": 65, "2": 27, "4": 8, "8": 0}
+    stranded:
+      description: By size, free GPUs that no slot of it uses.
+      type: dict
+      returned: always
+      sample: {"1": 0, "2": 11, "4": 33, "8": 65}
+    fragmentation_rate:
+      description: Share of GPU nodes with some free GPUs, but fewer than C(fragmentation_size).
+      type: float
+      returned: always
+      sample: 0.2
+    fragmentation_size:
+      description: The size that C(fragmentation_rate) is counted for.
+      type: int
+      returned: always
+      sample: 2
+    frag_rate:
+      description: How many of the nodes could be empty if pods were packed as tightly as they can.
+      type: dict
+      returned: always
+      contains:
+        value:
+          description: C(occupied) less C(fewest), over the nodes.
+          type: float
+          returned: always
+          sample: 0.24
+        exact:
+          description: Whether C(fewest) is proved. If not, the true value may be higher.
+          type: bool
+          returned: always
+          sample: false
+        occupied:
+          description: Nodes that hold GPU pods.
+          type: int
+          returned: always
+          sample: 25
+        fewest:
+          description: The fewest nodes found that could hold the same pods.
+          type: int
+          returned: always
+          sample: 19
+    demand_weighted:
+      description:
+        - Free GPUs that a pod drawn from the cluster's own request mix cannot use, on average.
+        - The measure of "Beware of Fragmentation" (USENIX ATC 2023).
+      type: dict
+      returned: always
+      contains:
+        gpus:
+          description: How many.
+          type: float
+          returned: always
+          sample: 1.128205
+        share:
+          description: As a share of the free GPUs.
+          type: float
+          returned: always
+          sample: 0.017357
+        mix:
+          description: How many pods, running and pending, ask for how many GPUs.
+          type: list
+          elements: dict
+          returned: always
+          sample: [{"gpus": 1, "pods": 107, "share": 0.914529}]
+    largest_slot:
+      description: The most GPUs free on one node.
+      type: int
+      returned: always
+      sample: 6
+    slot_size:
+      description: The size that stranded GPUs are priced at.
+      type: int
+      returned: always
+      sample: 8
+    gpu_pods:
+      description: Pods that request GPUs, running and pending.
+      type: int
+      returned: always
+      sample: 117
+    blocked_pods:
+      description: Pending pods whose pool has the GPUs they ask for, while no single node can take them.
+      type: list
+      elements: dict
+      returned: always
+      contains:
+        namespace:
+          description: The pod's namespace.
+          type: str
+          returned: always
+          sample: research
+        pod:
+          description: The pod's name.
+          type: str
+          returned: always
+          sample: train-0
+        gpus:
+          description: GPUs it asks for.
+          type: int
+          returned: always
+          sample: 8
+        pools:
+          description: Pools that it may use and that have its GPUs in all.
+          type: list
+          elements: str
+          returned: always
+          sample: [A100-SXM4-80GB]
+        pool_free:
+          description: Free GPUs of the best stocked of them.
+          type: int
+          returned: always
+          sample: 8
+        largest_slot:
+          description: The most GPUs free on one node that it may use.
+          type: int
+          returned: always
+          sample: 2
+        cause:
+          description:
+            - V([InsufficientGPU]) alone where every node lacks the GPUs, which is fragmentation and nothing else.
+            - Else what the nodes that have the GPUs say.
+          type: list
+          elements: str
+          returned: always
+          sample: [InsufficientGPU]
+        refusals:
+          description: GPU nodes by the first reason that each has.
+          type: dict
+          returned: always
+          sample: {"InsufficientGPU": 4}
+        nodes:
+          description: Up to five nodes with GPUs enough that refuse the pod all the same, with all their reasons.
+          type: list
+          elements: dict
+          returned: always
+          sample: [{"node": "gpu-7", "reasons": ["InsufficientCPU", "Taint"]}]
+        message:
+          description: The same in a sentence.
+          type: str
+          returned: always
+          sample: needs 8 GPUs; pool A100-SXM4-80GB has 8 free, at most 2 on one node
+    pending_pods:
+      description: Every pending pod that asks for GPUs, the blocked ones too.
+      type: list
+      elements: dict
+      returned: always
+      contains:
+        namespace:
+          description: The pod's namespace.
+          type: str
+          returned: always
+          sample: research
+        pod:
+          description: The pod's name.
+          type: str
+          returned: always
+          sample: train-0
+        gpus:
+          description: GPUs it asks for.
+          type: int
+          returned: always
+          sample: 2
+        state:
+          description:
+            - V(Fits) if a node takes it, V(Blocked) as above, V(Short) if no pool has so many GPUs free in all,
+              V(NoPool) if its selector or affinity admits no GPU node, V(Gated) by scheduling gates, V(Nominated)
+              if a preemption keeps a node's room for it.
+          type: str
+          returned: always
+          sample: Fits
+        node:
+          description: The node that takes it.
+          type: str
+          returned: always
+          sample: gpu-3
+        message:
+          description: The same in a sentence.
+          type: str
+          returned: always
+          sample: needs 2 GPUs; node gpu-3 takes it, the scheduler has yet to place it
+    reclaimable_nodes:
+      description: GPU nodes that hold nothing but DaemonSet, mirror and finished pods.
+      type: list
+      elements: str
+      returned: always
+      sample: []
+    unhealthy_nodes:
+      description: Nodes that offer fewer GPUs than they have, or fewer than are requested of them.
+      type: list
+      elements: dict
+      returned: always
+      sample:
+        - node: gpu-9
+          capacity: 8
+          allocatable: 7
+          allocated: 3
+          message: 8 GPUs built in, 7 work, 3 requested
+    shared_nodes:
+      description: Nodes whose GPUs are time-sliced or shared, left out of all figures.
+      type: list
+      elements: dict
+      returned: always
+      sample: [{"node": "t4-1", "replicas": 4, "message": "GPUs are shared, left out of all figures"}]
+    resource_claim_pods:
+      description: Pods on GPU nodes that hold devices through ResourceClaims, which no figure shows.
+      type: list
+      elements: dict
+      returned: always
+      sample: [{"namespace": "a", "pod": "b", "node": "gpu-1", "claims": ["gpu"]}]
+    pools:
+      description:
+        - The same measures, from C(nodes) to C(reclaimable_nodes), for each pool. A pool is the nodes of one product.
+      type: list
+      elements: dict
+      returned: always
+      contains:
+        name:
+          description: The pool's name, which is its product.
+          type: str
+          returned: always
+          sample: A100-SXM4-80GB
+        product:
+          description: The product that the nodes' labels name; null where they name none.
+          type: str
+          returned: always
+          sample: A100-SXM4-80GB
+    node_free:
+      description: Free GPUs by node.
+      type: dict
+      returned: always
+      sample: {"gpu-1": 3, "gpu-2": 0}
+    applicable:
+      description: Whether defragmentation is worth it for this cluster at all.
+      type: bool
+      returned: always
+      sample: true
+    not_applicable_reasons:
+      description: Why not.
+      type: list
+      elements: dict
+      returned: always
+      contains:
+        reason:
+          description: V(NoGpuNodes), V(FewGpuNodes), V(SingleGpuPodsOnly) or V(ShortLivedPods).
+          type: str
+          returned: always
+          sample: FewGpuNodes
+        message:
+          description: The same in a sentence.
+          type: str
+          returned: always
+          sample: "4 GPU nodes, fewer than 10: tidying by hand is quicker"
+        figures:
+          description: What was found and the limit.
+          type: dict
+          returned: always
+          sample: {"nodes": 4, "min_gpu_nodes": 10}
+    cost:
+      description: What the stranded GPUs cost. Amounts are null without a price.
+      type: dict
+      returned: always
+      contains:
+        currency:
+          description: What amounts are in.
+          type: str
+          returned: always
+          sample: USD
+        gpu_hour_price:
+          description: The general price that was given.
+          type: float
+          returned: always
+          sample: 3.0
+        slot_size:
+          description: The size that they are stranded at; on a smaller node, the node's own size.
+          type: int
+          returned: always
+          sample: 8
+        stranded_gpus:
+          description: How many.
+          type: int
+          returned: always
+          sample: 65
+        per_hour:
+          description: For an hour.
+          type: float
+          returned: always
+          sample: 195.0
+        per_month:
+          description: For C(hours_per_month) hours.
+          type: float
+          returned: always
+          sample: 142350.0
+        per_year:
+          description: For 8760 hours.
+          type: float
+          returned: always
+          sample: 1708200.0
+        hours_per_month:
+          description: Hours that a month is counted for.
+          type: int
+          returned: always
+          sample: 730
+    notes:
+      description: What was left out or could not be known, in sentences.
+      type: list
+      elements: str
+      returned: always
+      sample: []
+    details:
+      description: Every node with its holders, and who strands what.
+      type: dict
+      returned: O(details=true)
+      contains:
+        nodes:
+          description: The GPU nodes by pool and name.
+          type: list
+          elements: dict
+          returned: always
+          sample: [{"node": "gpu-1", "pool": "A100", "gpus": 8, "allocated": 5, "free": 3, "state": "Partial", "holders": []}]
+        stranded_by:
+          description:
+            - Workloads on nodes with stranded GPUs. A node's stranded GPUs are shared over its workloads by the GPUs
+              that they hold there.
+          type: list
+          elements: dict
+          returned: always
+          sample: [{"namespace": "a", "owner": "ReplicaSet/llm", "pods": 4, "gpus": 4, "nodes": 4, "stranded": 5.5}]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import (
+    AUDIT_ARGUMENTS,
+    SOURCE_ARGUMENTS,
+    audit_params,
+)
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit import audit
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
+from ansible_collections.gpuops.defrag.plugins.module_utils._snapshot import read_objects
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=SOURCE_ARGUMENTS | AUDIT_ARGUMENTS, supports_check_mode=True)
+    src = module.params["src"]
+    try:
+        fragmentation = audit(read_objects(src), source=src, **audit_params(module.params))
+    except InputError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, fragmentation=fragmentation)
+
+
+if __name__ == "__main__":
+    main()
