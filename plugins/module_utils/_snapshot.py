@@ -12,7 +12,7 @@ import re
 import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import IO, Any
+from typing import Any
 
 from ._core.errors import InputError
 
@@ -87,7 +87,7 @@ def _unzipped(data: bytearray) -> bytearray:
         raise InputError(f"the gzip data is damaged ({error}); copy or write it again") from None
 
 
-def _bounded(stream: IO[bytes]) -> bytearray:
+def _bounded(stream: io.BufferedIOBase) -> bytearray:
     data = bytearray()
     while chunk := stream.read(_CHUNK):
         data += chunk
