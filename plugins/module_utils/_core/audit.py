@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .decode import decode
@@ -36,4 +38,21 @@ def audit(
     Raises:
         InputError: An object is malformed; it names source, object and field.
     """
-    return as_result(measure(decode(documents, source=source, now=now), options), details=details)
+    with collector_at_rest():
+        return as_result(measure(decode(documents, source=source, now=now), options), details=details)
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """Keep the cycle collector from running.
+
+    Reading a cluster makes many objects and no cycles, yet every thousand of them the collector would walk all that is
+    there: two thirds of the time on 12,000 nodes.
+    """
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()

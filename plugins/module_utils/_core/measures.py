@@ -13,13 +13,14 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from statistics import median
 
 from .applicability import Unsuited, unsuited
 from .errors import InputError
 from .layout import Layout
-from .model import PODS, Cluster, Pod
-from .packing import fewest_nodes
+from .model import Cluster, Pod
+from .packing import Amounts, fewest_nodes
 from .pending import Outlook, outlooks
 from .pools import GpuNode, Survey, pod_room, survey
 from .selectors import EVERYTHING, LabelSelector
@@ -159,10 +160,10 @@ def measure(cluster: Cluster, options: AuditOptions) -> Fragmentation:
     resource = options.resource
     layout = Layout(cluster)
     found = survey(layout, resource, options.selector)
-    held = [pod for node in found.nodes for pod in node.pods]
     waiting = [pod for pod in cluster.pending if resource in pod.requests]
     finished = [pod for pod in cluster.finished if resource in pod.requests]
-    mix = Counter(pod.requests[resource] for pod in (*held, *waiting))
+    mix = Counter(demand[0] for node in found.nodes for demand in node.demands)
+    mix.update(pod.requests[resource] for pod in waiting)
     slot_size = options.slot_size or max(mix, default=max(options.sizes))
 
     by_pool: dict[str, list[GpuNode]] = defaultdict(list)
@@ -172,6 +173,8 @@ def measure(cluster: Cluster, options: AuditOptions) -> Fragmentation:
     total = Measures()
     for measures in pools.values():
         total.add(measures)
+
+    claiming = [pod for node in found.nodes for pod in layout.pods[node.node.name] if pod.resource_claims]
 
     return Fragmentation(
         options=options,
@@ -183,15 +186,15 @@ def measure(cluster: Cluster, options: AuditOptions) -> Fragmentation:
         pending=outlooks(layout, found),
         unsuited=unsuited(
             total.nodes,
-            [*held, *waiting, *finished],
+            [*chain.from_iterable(node.pods for node in found.nodes), *waiting, *finished],
             resource,
             cluster.now,
             min_gpu_nodes=options.min_gpu_nodes,
             min_pod_lifetime=options.min_pod_lifetime,
         ),
-        claiming=[p for node in found.nodes for p in layout.pods[node.node.name] if p.resource_claims],
+        claiming=claiming,
         cost_per_hour=_cost_per_hour(pools, options),
-        notes=_notes(cluster, found),
+        notes=_notes(cluster, found, len(claiming)),
     )
 
 
@@ -209,7 +212,7 @@ def _measure_pool(nodes: Sequence[GpuNode], layout: Layout, options: AuditOption
         largest_slot=max(free),
         reclaimable=sorted(node.node.name for node in nodes if _reclaimable(node, layout)),
     )
-    typical = _typical_pods(nodes, options.resource, {*options.sizes, *mix})
+    typical = _typical_pods(nodes, {*options.sizes, *mix})
     room = [_Room.of(node, layout) for node in nodes]
     for size in options.sizes:
         measures.slots[size] = sum(amount // size * times for amount, times in free.items())
@@ -220,7 +223,7 @@ def _measure_pool(nodes: Sequence[GpuNode], layout: Layout, options: AuditOption
     for size, times in mix.items():
         wasted = sum(place.gpus for place in room if place.gpus and not place.slots(size, typical[size]))
         measures.unusable += times / mix.total() * (wasted + closed)
-    measures.fewest, measures.exact = _fewest(nodes, layout, options.resource)
+    measures.fewest, measures.exact = _fewest(nodes, layout)
     return measures
 
 
@@ -257,22 +260,19 @@ class _Room:
         return max(0, slots)
 
 
-def _typical_pods(nodes: Sequence[GpuNode], resource: str, sizes: set[int]) -> dict[int, tuple[float, float]]:
+def _typical_pods(nodes: Sequence[GpuNode], sizes: set[int]) -> dict[int, tuple[float, float]]:
     """CPU (thousandths) and memory (bytes) of a typical pod of each size.
 
     The medians of the pool's pods of that size, else those of the nearest smaller size scaled up; nothing where
     there is no such pod.
     """
-    seen: dict[int, list[Pod]] = defaultdict(list)
+    seen: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
     for node in nodes:
-        for pod in node.pods:
-            seen[pod.requests[resource]].append(pod)
+        for demand in node.demands:
+            seen[demand[0]].append(demand)
     medians = {
-        size: (
-            median([pod.requests.get("cpu", 0) for pod in pods]),
-            median([pod.requests.get("memory", 0) for pod in pods]),
-        )
-        for size, pods in seen.items()
+        size: (median([cpu for _, cpu, _ in demands]), median([memory for _, _, memory in demands]))
+        for size, demands in seen.items()
     }
     typical = {}
     for size in sizes:
@@ -285,21 +285,22 @@ def _typical_pods(nodes: Sequence[GpuNode], resource: str, sizes: set[int]) -> d
     return typical
 
 
-def _fewest(nodes: Sequence[GpuNode], layout: Layout, resource: str) -> tuple[int, bool]:
+def _fewest(nodes: Sequence[GpuNode], layout: Layout) -> tuple[int, bool]:
     """The fewest nodes that could hold the pool's GPU pods. Unhealthy nodes keep theirs; other pods stay put."""
-    order = (resource, "cpu", "memory", PODS)
-    pods: list[tuple[int, ...]] = []
-    offered: list[tuple[int, ...]] = []
+    pods: list[Amounts] = []
+    offered: list[Amounts] = []
     occupied = kept = 0
     for node in nodes:
         if not node.healthy:
             kept += bool(node.pods)
             continue
         occupied += bool(node.pods)
-        own = [tuple(1 if r == PODS else pod.requests.get(r, 0) for r in order) for pod in node.pods]
-        pods += own
-        room = (layout.room(node.node, r) for r in order)
-        offered.append(tuple(max(0, left) + sum(pod[i] for pod in own) for i, left in enumerate(room)))
+        cpu, memory = max(0, layout.room(node.node, "cpu")), max(0, layout.room(node.node, "memory"))
+        for gpus, pod_cpu, pod_memory in node.demands:
+            pods.append((gpus, pod_cpu, pod_memory, 1))
+            cpu += pod_cpu
+            memory += pod_memory
+        offered.append((node.gpus, cpu, memory, pod_room(node, layout) + len(node.pods)))
     fewest = fewest_nodes(pods, offered, occupied)
     return kept + fewest.nodes, fewest.exact
 
@@ -315,7 +316,7 @@ def _cost_per_hour(pools: Mapping[str, Measures], options: AuditOptions) -> floa
     return total if pools or options.gpu_hour_price is not None else None
 
 
-def _notes(cluster: Cluster, found: Survey) -> list[str]:
+def _notes(cluster: Cluster, found: Survey, claiming: int) -> list[str]:
     notes = []
     if found.shared:
         names = _few([name for name, _ in found.shared])
@@ -329,7 +330,6 @@ def _notes(cluster: Cluster, found: Survey) -> list[str]:
         )
     for resource, nodes in sorted(found.other_resources.items()):
         notes.append(f"{nodes} node{'s' if nodes > 1 else ''} also offer {resource}; measure it with resource_name")
-    claiming = sum(bool(p.resource_claims) for node in found.nodes for p in cluster.bound[node.node.name])
     if claiming:
         notes.append(f"{claiming} pod(s) on GPU nodes hold devices through ResourceClaims, which these figures do not show")
     if cluster.now is None and cluster.bound:

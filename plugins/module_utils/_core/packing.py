@@ -10,8 +10,9 @@ bound fills one node after the other, largest pods first. Where both meet, the n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 Amounts = tuple[int, ...]
 """Amounts in one fixed order of resources, the GPUs first."""
@@ -68,22 +69,36 @@ def _bound(shapes: Counter[Amounts], nodes: Sequence[Amounts]) -> int:
 
 def _fill(order: Sequence[Amounts], shapes: Counter[Amounts], nodes: Sequence[Amounts], limit: int) -> int:
     """Nodes used when each takes all it can, in the order given; the limit where it does not get below that."""
-    left = [shapes[pod] for pod in order]
-    remaining = sum(left)
-    for used, node in enumerate(nodes, start=1):
-        if used > limit:
-            break
-        room = list(node)
-        for index, pod in enumerate(order):
+    left = {pod: shapes[pod] for pod in order}
+    used = 0
+    for node, alike in groupby(nodes):
+        count = len(list(alike))
+        while count and left and used < limit:
+            load = _load(node, left)
+            if not load:
+                break
+            # Nodes alike take the same load for as long as there are pods for it.
+            times = min(count, *(left[pod] // number for pod, number in load))
+            for pod, number in load:
+                left[pod] -= number * times
+                if not left[pod]:
+                    del left[pod]
+            used += times
+            count -= times
+    return limit if left else min(used, limit)
+
+
+def _load(node: Amounts, left: Mapping[Amounts, int]) -> list[tuple[Amounts, int]]:
+    """What one node takes of the pods that are left: {pod: number}, as pairs."""
+    room = node
+    load = []
+    for pod, waiting in left.items():
+        if pod[0] > room[0]:
+            continue
+        number = min(waiting, *(r // p for r, p in zip(room, pod, strict=True) if p))
+        if number > 0:
+            load.append((pod, number))
+            room = tuple(r - number * p for r, p in zip(room, pod, strict=True))
             if not room[0]:
                 break
-            if not left[index] or pod[0] > room[0]:
-                continue
-            times = min(left[index], *(r // p for r, p in zip(room, pod, strict=True) if p))
-            if times > 0:
-                left[index] -= times
-                remaining -= times
-                room = [r - times * p for r, p in zip(room, pod, strict=True)]
-        if not remaining:
-            return used
-    return limit
+    return load

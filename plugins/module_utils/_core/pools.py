@@ -43,6 +43,7 @@ class GpuNode:
         allocated: GPUs that its active pods request.
         free: ``max(0, gpus - allocated)``.
         pods: Its active pods that request GPUs.
+        demands: What each of these takes: (GPUs, thousandths of CPU, bytes of memory).
         usable: It takes new pods: ready and not cordoned.
     """
 
@@ -53,6 +54,7 @@ class GpuNode:
     allocated: int
     free: int
     pods: list[Pod]
+    demands: list[tuple[int, int, int]]
     usable: bool
 
     @property
@@ -141,6 +143,7 @@ def survey(layout: Layout, resource: str, selector: LabelSelector) -> Survey:
         if replicas is not None:
             result.shared.append((name, replicas))
             continue
+        pods = [pod for pod in layout.pods[name] if resource in pod.requests]
         result.nodes.append(
             GpuNode(
                 node=node,
@@ -149,7 +152,8 @@ def survey(layout: Layout, resource: str, selector: LabelSelector) -> Survey:
                 capacity=capacity,
                 allocated=allocated,
                 free=max(0, gpus - allocated),
-                pods=[pod for pod in layout.pods[name] if resource in pod.requests],
+                pods=pods,
+                demands=[(r[resource], r.get("cpu", 0), r.get("memory", 0)) for r in (pod.requests for pod in pods)],
                 usable=node.ready and not node.unschedulable,
             )
         )
