@@ -109,7 +109,7 @@ def test_the_audit_in_check_mode_writes_nothing(tmp_path: Path) -> None:
 
 def test_a_snapshot_of_the_example_measures_the_same_and_is_written_once(tmp_path: Path) -> None:
     snapshot = tmp_path / "snapshot.json.gz"
-    first, second = (ad_hoc("gpu_snapshot", f"src={EXAMPLE} path={snapshot}") for run in ("first", "second"))
+    first, second = (ad_hoc("gpu_snapshot", f"src={EXAMPLE} dest={snapshot}") for run in ("first", "second"))
     assert result(first)["changed"] is True
     assert result(second)["changed"] is False
     whole, kept = (result(ad_hoc("gpu_fragmentation_info", f"src={src}"))["fragmentation"] for src in (EXAMPLE, snapshot))
