@@ -40,6 +40,7 @@ bench: $(STAMP)  ## time and memory of the core on large clusters
 lock: $(STAMP)  ## lock the newest development dependencies
 	@$(COMPILE) --group dev --output-file requirements-dev.txt
 	@$(COMPILE) --group collections --no-deps --output-file requirements-collections.txt
+	@$(COMPILE) --group oldest --output-file requirements-oldest.txt
 
 clean:  ## remove what make made
 	rm -rf .venv build

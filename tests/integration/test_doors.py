@@ -16,13 +16,14 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/gpu200-1.json.gz"
+PROGRAMS = os.environ.get("ANSIBLE_PROGRAMS", ".venv/bin")
 # Nothing but what every shell has: no variable of ours, none of Ansible's.
 ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | {"LANG": "C.UTF-8"}
 
 
 def ansible(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [f".venv/bin/{program}", *arguments], cwd=ROOT, env=ENVIRONMENT, text=True, capture_output=True, check=False, timeout=120
+        [f"{PROGRAMS}/{program}", *arguments], cwd=ROOT, env=ENVIRONMENT, text=True, capture_output=True, check=False, timeout=120
     )
 
 

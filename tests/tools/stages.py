@@ -46,6 +46,15 @@ STAGES = (
     Stage("sanity", (f"python {TOOLS}/sanity.py",), in_copy=True),
     pytest("unit", "-n 2 --cov --cov-report=term tests/unit"),
     pytest("integration", "tests/integration"),
+    # The same with the oldest ansible-core that meta/runtime.yml allows.
+    Stage(
+        "oldest",
+        (
+            "uv venv --quiet --clear --python .venv/bin/python build/oldest",
+            "uv pip install --quiet --python build/oldest/bin/python --require-hashes -r requirements-oldest.txt",
+            "ANSIBLE_PROGRAMS=build/oldest/bin pytest --junitxml build/results/oldest.xml tests/integration",
+        ),
+    ),
     Stage("ansible-lint", ("ansible-lint",), in_copy=True),
     Stage("galaxy", (f"python {TOOLS}/galaxy.py",), in_copy=True),
     Stage("mypy", (f"mypy {' '.join(f'{HERE}/{folder}' for folder in TYPED)}",)),
