@@ -1,0 +1,399 @@
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The audit as one HTML page that needs nothing else: no scripts, no fonts, no network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from .heatmap import heatmap
+from .markup import bar, facts, more, name, section, table, text
+from .style import STYLE
+from .words import (
+    clean,
+    count,
+    figures,
+    headline,
+    holder_name,
+    money,
+    names,
+    number,
+    part,
+    percent,
+    priced_alike,
+    reason_words,
+    refusals,
+    smaller_nodes,
+    stranded,
+    stranded_in,
+    worst_pools,
+)
+
+MOST = 50  # entries of one list; the JSON result has the rest
+WORKLOADS = 20
+
+MARK = '<span class="gpus" aria-hidden="true"><b class="p2"><i></i><i></i></b><i class="f"></i><i class="s"></i></span>'
+
+WORDS = (
+    ("Stranded", "A free GPU is stranded at a size if no slot of that size on its node uses it."),
+    (
+        "Slot",
+        "Room for one more pod of a size on one node, counted in GPUs alone; a usable slot has the CPU, memory and pod room too.",
+    ),
+    (
+        "Schedulable utilization",
+        "What utilization would be if the stranded GPUs did not exist as demand: allocated less stranded, over all.",
+    ),
+    ("Fragmentation rate", "Nodes that have GPUs free, but fewer than the fragmentation size, over all GPU nodes."),
+    ("FragRate", "Nodes in use less the fewest nodes that could hold the same pods, over all GPU nodes."),
+    (
+        "Demand-weighted",
+        "The free GPUs that a pod drawn from the cluster's own mix of sizes could not use, on average (FGD, USENIX ATC 2023).",
+    ),
+    ("Blocked pod", "A pending pod that asks for no more GPUs than its pool has free in all, while no single node can take it."),
+    ("Reclaimable node", "A GPU node that holds nothing but DaemonSet, mirror and finished pods."),
+)
+
+
+def audit_page(fragmentation: Mapping[str, Any], *, title: str = "GPU fragmentation audit") -> str:
+    """The audit as an HTML document.
+
+    Args:
+        fragmentation: The result of ``gpu_fragmentation_info``; without ``details`` the parts that name nodes and
+            workloads are left out.
+        title: The document's title, also shown above the headline.
+
+    Returns:
+        A document without any reference to another one. Every name in it is escaped, and its policy forbids scripts.
+    """
+    body = "".join(
+        piece(fragmentation)
+        for piece in (
+            _totals,
+            _slots,
+            _verdict_and_cost,
+            _pools,
+            heatmap,
+            _workloads,
+            _blocked,
+            _other_pending,
+            _reclaimable,
+            _left_out,
+            _notes,
+            _inputs,
+        )
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<title>{text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f'<p class="title">{MARK}{text(title)}</p>\n{body}'
+        "<footer>gpuops.defrag</footer>\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _totals(result: Mapping[str, Any]) -> str:
+    first, *rest = headline(result)
+    totals = (
+        (result["nodes"], "node" if result["nodes"] == 1 else "nodes"),
+        (result["gpus_total"], "GPU" if result["gpus_total"] == 1 else "GPUs"),
+        (result["gpus_allocated"], "allocated"),
+        (result["gpus_free"], "free"),
+    )
+    line = " · ".join(f"<b>{number(amount)}</b> {word}" for amount, word in totals)
+    lead = f'<p class="lead">{text(" ".join(rest))}</p>\n' if rest else ""
+    shown = _hero(result) + _tiles(result) if result["nodes"] else ""
+    return f'<p class="totals">{line} · {text(result["resource_name"])}</p>\n<h1>{text(first)}</h1>\n{lead}{shown}'
+
+
+def _hero(result: Mapping[str, Any]) -> str:
+    total, lost = result["gpus_total"], stranded(result)
+    whole = result["gpus_free"] - lost
+    parts = (
+        ("used", result["gpus_allocated"], f"allocated, {percent(result['utilization'])}"),
+        ("free", whole, f"free in slots, {part(whole, total)}"),
+        ("lost", lost, f"free but stranded, {part(lost, total)}"),
+        ("sick", result["gpus_unhealthy"], "unhealthy"),
+    )
+    whole_bar = bar([(kind, amount) for kind, amount, _ in parts])
+    return f'<div class="hero">{whole_bar}\n{_key(parts)}</div>\n'
+
+
+def _key(parts: tuple[tuple[str, int, str], ...]) -> str:
+    """What the colours and patterns of a bar stand for, with the amounts."""
+    rows = "".join(
+        f'<li><span class="swatch is-{kind}"></span><span><b>{number(amount)}</b> {text(words)}</span></li>'
+        for kind, amount, words in parts
+        if amount
+    )
+    return f'<ul class="key">{rows}</ul>'
+
+
+def _tiles(result: Mapping[str, Any]) -> str:
+    lost, free, cost, frag_rate = stranded(result), result["gpus_free"], result["cost"], result["frag_rate"]
+    share = f"{part(lost, free)} of the free ones, at size {result['slot_size']}" if free else "no GPU is free"
+    proved = "" if frag_rate["exact"] else ", or fewer"
+    tiles = (
+        ("Stranded GPUs", number(lost), share, bool(lost)),
+        ("Cost of the stranded, a month", money(cost["per_month"], cost["currency"]), _price(cost), False),
+        (
+            "Utilization",
+            percent(result["utilization"]),
+            f"{percent(result['schedulable_utilization'])} schedulable",
+            False,
+        ),
+        ("Largest slot", number(result["largest_slot"]), "GPUs free on one node at most", False),
+        (
+            "FragRate",
+            percent(frag_rate["value"]),
+            f"{count(frag_rate['occupied'], 'node')} hold what {number(frag_rate['fewest'])} could{proved}",
+            False,
+        ),
+        (
+            "Fragmentation rate",
+            percent(result["fragmentation_rate"]),
+            f"of nodes have GPUs free, but fewer than {result['fragmentation_size']}",
+            False,
+        ),
+        ("Blocked pods", number(len(result["blocked_pods"])), "wait though their pool has GPUs enough", False),
+        ("Reclaimable nodes", number(len(result["reclaimable_nodes"])), "hold no pod that would miss them", False),
+    )
+    return f'<dl class="tiles">\n{"".join(_tile(*tile) for tile in tiles)}</dl>\n'
+
+
+def _tile(label: str, value: str, words: str, loud: bool) -> str:
+    return f'<div class="tile{" loud" if loud else ""}"><dt>{text(label)}</dt><dd>{text(value)}<p>{text(words)}</p></dd></div>\n'
+
+
+def _price(cost: Mapping[str, Any]) -> str:
+    if cost["per_month"] is None:
+        return "no price given"
+    if not priced_alike(cost):
+        return "at the price of each product"
+    return f"at {money(cost['gpu_hour_price'], cost['currency'])} a GPU hour"
+
+
+def _slots(result: Mapping[str, Any]) -> str:
+    free = result["gpus_free"]
+    if not free:
+        return ""
+    smaller = " Here smaller nodes strand all that is free on them; the headline judges them by their own size."
+    smaller = smaller if smaller_nodes(result) else ""
+    rows = "".join(
+        _slot_row(int(size), slots, result["slots_usable"][size], result["stranded"][size])
+        for size, slots in result["slots"].items()
+    )
+    key = (
+        '<ul class="key"><li><span class="swatch is-usable"></span>usable</li>'
+        '<li><span class="swatch is-free"></span>a slot, but its CPU, memory or pod room is taken, or its node closed</li>'
+        '<li><span class="swatch is-lost"></span>stranded</li></ul>\n'
+    )
+    return section(
+        "Slots per size",
+        f"What the {count(free, 'free GPU')} could take. Each bar is all of them, cut up for pods of one size.{smaller}",
+        f'<div class="slots">\n{rows}</div>\n{key}',
+    )
+
+
+def _slot_row(size: int, slots: int, usable: int, lost: int) -> str:
+    parts = [("usable", usable * size), ("free", (slots - usable) * size), ("lost", lost)]
+    room = f"<b>{number(usable)}</b> usable of {count(slots, 'slot')}"
+    return f"<span>{size}-GPU pods</span>{bar(parts)}<span>{room}, {_lost(lost)} stranded</span>\n"
+
+
+def _lost(gpus: int | None) -> str:
+    return f'<span class="{"lost" if gpus else "dim"}">{number(gpus)}</span>'
+
+
+def _verdict_and_cost(result: Mapping[str, Any]) -> str:
+    return f'<div class="pair">\n{_applicability(result)}{_cost(result) if stranded(result) else ""}</div>\n'
+
+
+def _applicability(result: Mapping[str, Any]) -> str:
+    about = (
+        "Where every pod takes one GPU, on a handful of nodes, or with pods that live for minutes, moving pods is not worth it."
+    )
+    if result["applicable"]:
+        return section("Is it worth acting?", about, '<p class="sum">Yes: none of the reasons against it holds here.</p>\n')
+    reasons = "".join(
+        f'<li>{text(reason["message"])} <span class="dim">({text(figures(reason["figures"]))})</span></li>\n'
+        for reason in result["not_applicable_reasons"]
+    )
+    return section("Is it worth acting?", about, f'<p class="sum">Not advised:</p>\n<ul class="notes">\n{reasons}</ul>\n')
+
+
+def _cost(result: Mapping[str, Any]) -> str:
+    cost = result["cost"]
+    about = "The GPUs that no slot uses, at their price, for as long as they stay stranded."
+    if cost["per_month"] is None:
+        return section("What it costs", about, '<p class="sum">Unknown: no price for a GPU hour was given.</p>\n')
+    price, currency = cost["gpu_hour_price"], cost["currency"]
+    each = money(price, currency) if priced_alike(cost) else "the price of each product"
+    rows = (
+        ("An hour", f"{count(cost['stranded_gpus'], 'stranded GPU')} × {each} = {money(cost['per_hour'], currency)}"),
+        ("A month", f"× {number(cost['hours_per_month'])} hours = {money(cost['per_month'], currency)}"),
+        ("A year", money(cost["per_year"], currency)),
+    )
+    return section("What it costs", about, facts(rows))
+
+
+def _pools(result: Mapping[str, Any]) -> str:
+    if not result["pools"]:
+        return ""
+    heads = ("Pool", "#Nodes", "#GPUs", "", "#Used", "#Free", "#Stranded", "#Largest slot", "#Fragmentation rate", "#FragRate")
+    lost = stranded_in(result)
+    rows = [_pool_row(pool, lost.get(pool["name"])) for pool in worst_pools(result)]
+    about = (
+        "Nodes that stand in for one another: the same GPU resource and product. The bar shows allocated, free and stranded GPUs."
+    )
+    return section("Pools", about, table(heads, rows))
+
+
+def _pool_row(pool: Mapping[str, Any], lost: int | None) -> list[str]:
+    parts = [("used", pool["gpus_allocated"]), ("free", pool["gpus_free"] - (lost or 0)), ("lost", lost or 0)]
+    return [
+        text(pool["name"]),
+        number(pool["nodes"]),
+        number(pool["gpus_total"]),
+        bar(parts, thin=True),
+        percent(pool["utilization"]),
+        number(pool["gpus_free"]),
+        _lost(lost),
+        number(pool["largest_slot"]),
+        percent(pool["fragmentation_rate"]),
+        percent(pool["frag_rate"]["value"]),
+    ]
+
+
+def _workloads(result: Mapping[str, Any]) -> str:
+    owners = result.get("details", {}).get("stranded_by", [])
+    if not owners:
+        return ""
+    most = owners[0]["stranded"]
+    rows = [
+        [
+            name(holder_name(owner)),
+            number(owner["pods"]),
+            number(owner["gpus"]),
+            number(owner["nodes"]),
+            f"{owner['stranded']:,.1f}",
+            bar([("lost", owner["stranded"])], rest=most - owner["stranded"], thin=True),
+        ]
+        for owner in owners[:WORKLOADS]
+    ]
+    return section(
+        "Who strands what",
+        "A node's stranded GPUs, shared over the pods on it by the GPUs they hold. Moving these workloads gives most back.",
+        table(("Workload", "#Pods", "#GPUs held", "#On nodes", "#Strands", ""), rows),
+        more(len(owners), WORKLOADS, "workloads"),
+    )
+
+
+def _blocked(result: Mapping[str, Any]) -> str:
+    pods = result["blocked_pods"]
+    if not pods:
+        return ""
+    return section(
+        "Blocked pods",
+        "They ask for no more GPUs than their pool has free in all, and yet no single node can take them.",
+        _causes(pods),
+        f'<ul class="pods">\n{"".join(_blocked_pod(pod) for pod in pods[:MOST])}</ul>\n',
+        more(len(pods), MOST, "blocked pods"),
+    )
+
+
+def _causes(pods: list[Mapping[str, Any]]) -> str:
+    waiting = Counter(reason for pod in pods for reason in pod["refusals"])
+    nodes: Counter[str] = Counter()
+    for pod in pods:
+        nodes.update(pod["refusals"])
+    rows = [
+        [text(reason), text(reason_words(reason)), number(waiting[reason]), number(nodes[reason])]
+        for reason in sorted(nodes, key=lambda reason: (-nodes[reason], reason))
+    ]
+    return table(("Why nodes refuse them", "What it means", "#Pods", "#Refusals by nodes"), rows)
+
+
+def _blocked_pod(pod: Mapping[str, Any]) -> str:
+    why = "".join(f"<li><b>{count(nodes, 'node')}</b>: {text(reason_words(reason))}</li>" for reason, nodes in refusals(pod))
+    close = "".join(
+        f"<li>{name(node['node'])} has the GPUs, but: {text('; '.join(map(reason_words, node['reasons'])))}</li>"
+        for node in pod["nodes"]
+    )
+    return f'<li>{_pod_name(pod)}<p>{text(pod["message"])}</p><ul class="why">{why}{close}</ul></li>\n'
+
+
+def _other_pending(result: Mapping[str, Any]) -> str:
+    pods = [pod for pod in result["pending_pods"] if pod["state"] != "Blocked"]
+    if not pods:
+        return ""
+    rows = [[_pod_name(pod), number(pod["gpus"]), text(pod["state"]), text(pod["message"])] for pod in pods[:MOST]]
+    return section(
+        "Other pending pods",
+        "Fragmentation does not hold these back.",
+        table(("Pod", "#GPUs", "State", "Why"), rows),
+        more(len(pods), MOST, "pending pods"),
+    )
+
+
+def _pod_name(pod: Mapping[str, Any]) -> str:
+    return name(f"{pod['namespace']}/{pod['pod']}")
+
+
+def _reclaimable(result: Mapping[str, Any]) -> str:
+    nodes = result["reclaimable_nodes"]
+    if not nodes:
+        return ""
+    shown = "".join(f"<li>{name(node)}</li>" for node in nodes[:MOST])
+    about = "They hold nothing but DaemonSet, mirror and finished pods: they may be given back, or kept for large pods."
+    return section("Reclaimable nodes", about, f'<ul class="names">{shown}</ul>\n', more(len(nodes), MOST, "nodes"))
+
+
+def _left_out(result: Mapping[str, Any]) -> str:
+    nodes = result["unhealthy_nodes"] + result["shared_nodes"]
+    rows = [[name(node["node"]), text(node["message"])] for node in nodes[:MOST]]
+    rows += [
+        [_pod_name(pod), text(f"holds devices by resource claim ({names(pod['claims'], 3)}) that no figure here shows")]
+        for pod in result["resource_claim_pods"][:MOST]
+    ]
+    total = len(nodes) + len(result["resource_claim_pods"])
+    if not total:
+        return ""
+    about = "Devices that cannot be used, nodes whose GPUs are shared, and devices handed out in another way."
+    return section("Unhealthy or not counted", about, table(("Name", "What is known"), rows), more(total, len(rows), "such"))
+
+
+def _notes(result: Mapping[str, Any]) -> str:
+    notes = "".join(f"<li>{text(note)}</li>\n" for note in result["notes"])
+    about = "What the input could not tell, and what was left out on purpose."
+    return section("What is unknown", about, f'<ul class="notes">\n{notes}</ul>\n') if notes else ""
+
+
+def _inputs(result: Mapping[str, Any]) -> str:
+    cost = result["cost"]
+    mix = [f"{number(size['pods'])} × {size['gpus']} GPU" for size in result["demand_weighted"]["mix"]]
+    rows = (
+        ("GPU resource", clean(result["resource_name"])),
+        ("Stranded and cost are judged at size", number(result["slot_size"])),
+        ("Slots are counted for sizes", ", ".join(result["slots"])),
+        ("Fragmentation size", number(result["fragmentation_size"])),
+        ("Price of a GPU hour", money(cost["gpu_hour_price"], cost["currency"])),
+        ("Hours in a month", number(cost["hours_per_month"])),
+        ("GPU pods", f"{number(result['gpu_pods'])}: {', '.join(mix)}" if mix else number(result["gpu_pods"])),
+        ("Demand-weighted fragmentation", _demand(result["demand_weighted"])),
+    )
+    words = "".join(f"<dt>{text(word)}</dt><dd>{text(meaning)}</dd>\n" for word, meaning in WORDS)
+    return section(
+        "Inputs and words",
+        "What the figures were computed with, and what they mean.",
+        facts(rows),
+        f'<details><summary>What the words mean</summary><dl class="words">\n{words}</dl></details>\n',
+    )
+
+
+def _demand(weighted: Mapping[str, Any]) -> str:
+    return f"{number(weighted['gpus'], 1)} GPUs, {percent(weighted['share'])} of the free ones"
