@@ -25,7 +25,7 @@ options:
   dest:
     description:
       - The file to write, on the host the module runs on. It is compressed with gzip if its name ends in V(.gz).
-      - The same input gives the same bytes, one object a line, sorted. The file is replaced as a whole, and only if its
+      - The same input gives the same bytes, one object a line. The file is replaced as a whole, and only if its
         content changes. A new file has the mode V(0600), an old one keeps its mode.
     type: path
     required: true

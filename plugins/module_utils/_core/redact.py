@@ -492,11 +492,11 @@ def _rewrite(objects: Iterable[Raw], names: Names) -> list[dict[str, Any]]:
         except InputError as error:
             kind, namespace, name = _identity(item)
             raise error.within(object=f"{kind} {namespace + '/' if namespace else ''}{name or '(no name)'}") from None
-    return sorted(result, key=_identity)
+    return result
 
 
 def reduce(objects: Iterable[Raw]) -> list[dict[str, Any]]:
-    """The objects without what measuring, planning and placement do not look at, sorted by kind, namespace and name.
+    """The objects without what measuring, planning and placement do not look at, in the order given.
 
     Kinds, fields and annotations are kept by name; all others go, so that neither secrets, environment, arguments,
     commands, images, addresses nor messages remain. What is kept has the API's own shape: the result measures like
@@ -517,7 +517,8 @@ def hash_names(objects: Iterable[Raw], key: str) -> list[dict[str, Any]]:
     Equal texts have equal tokens, within one result and between results of one key, so that owners, selectors,
     affinities, tolerations and topologies match as before and the result measures as before but for the names.
     What stays readable is what every cluster has: kinds, resource names, amounts, times, well-known label and taint
-    keys, GPU descriptions, numbers that are compared, ``kube-system`` and its like.
+    keys, GPU descriptions, numbers that are compared, ``kube-system`` and its like. The result is sorted, as the
+    order of names would tell something about them.
 
     Args:
         objects: Single objects, each with its kind; reduced or not.
@@ -538,7 +539,7 @@ def hash_names(objects: Iterable[Raw], key: str) -> list[dict[str, Any]]:
     # The shortest first, as the name of a claim may itself be part of another's.
     for parts in sorted(claims, key=lambda parts: len("-".join(parts))):
         hasher.join("-".join(parts), parts)
-    return _rewrite(kept, hasher)
+    return sorted(_rewrite(kept, hasher), key=_identity)
 
 
 def _compared_keys(value: Any) -> Iterator[str]:
