@@ -175,7 +175,7 @@ def snapshot(params: Mapping[str, Any], *, check: bool, diff: bool) -> dict[str,
     """
     source, path = params["src"], params["dest"]
     if os.path.realpath(source) == os.path.realpath(path):
-        raise InputError("is src itself; give another path, so that the original stays", source=path, field="dest")
+        raise InputError("is src itself; give another path, so that the original stays", field="dest")
     selector = node_selector(params)
     documents = read_objects(source)
     decode(documents, source=source)  # What cannot be measured is not worth keeping, and its fault is told here.
@@ -184,7 +184,7 @@ def snapshot(params: Mapping[str, Any], *, check: bool, diff: bool) -> dict[str,
     try:
         kept = hash_names(wanted, params["hash_key"]) if params["hash_names"] else reduce(wanted)
     except InputError as error:
-        raise error.within(source=source) from None
+        raise (error.within(source=source) if error.object else error) from None
     data = snapshot_bytes(kept, compress=path.endswith(".gz"))
     after = {"bytes": len(data), "kinds": dict(kinds(kept))}
     result = {"path": path, "objects": len(kept), "dropped": dict(kinds(read) - kinds(kept)), **after}
