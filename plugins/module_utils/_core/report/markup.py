@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from .words import clean, number, shorten
 
-LONGEST_NAME = 76
-
 
 def text(value: object) -> str:
     """A value as HTML text, safe in an attribute too."""
@@ -46,9 +44,9 @@ def bar(parts: Iterable[tuple[str, float]], *, rest: float = 0, thin: bool = Fal
     return f'<div class="bar{" thin" if thin else ""}" aria-hidden="true">{cells}{gap}</div>'
 
 
-def name(value: object) -> str:
+def name(value: object, most: int = 76) -> str:
     """A name in fixed width; a very long one is shortened and shown in full when pointed at."""
-    return f'<span class="name" title="{text(value)}">{text(shorten(value, LONGEST_NAME))}</span>'
+    return f'<span class="name" title="{text(value)}">{text(shorten(value, most))}</span>'
 
 
 def more(total: int, shown: int, what: str) -> str:

@@ -256,7 +256,7 @@ def _pools(result: Mapping[str, Any]) -> str:
 def _pool_row(pool: Mapping[str, Any], lost: int | None) -> list[str]:
     parts = [("used", pool["gpus_allocated"]), ("free", pool["gpus_free"] - (lost or 0)), ("lost", lost or 0)]
     return [
-        text(pool["name"]),
+        name(pool["name"], 40),
         number(pool["nodes"]),
         number(pool["gpus_total"]),
         bar(parts, thin=True),

@@ -35,7 +35,7 @@ h1, h2, h3, p, ul, ol, dl, dd, figure { margin: 0; padding: 0; }
 ul, ol { list-style: none; }
 h1 { font-size: 30px; line-height: 1.2; letter-spacing: -0.015em; font-weight: 650; text-wrap: balance; }
 h2 { font-size: 19px; line-height: 1.3; letter-spacing: -0.005em; margin: 52px 0 4px; }
-h3 { font-size: 15px; line-height: 1.4; }
+h3 { font-size: 15px; line-height: 1.4; overflow-wrap: anywhere; }
 .name { font: 12.5px/1.4 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
 .dim { color: var(--dim); }
 .lost { color: var(--lost); font-weight: 600; }
