@@ -20,7 +20,7 @@ from .pools import PRODUCT_LABELS
 from .selectors import LabelSelector
 
 Raw = Mapping[str, Any]
-Leaf: TypeAlias = "Callable[[Any, Names], Any]"
+Leaf: TypeAlias = Callable[[Any, "Names"], Any]
 Shape: TypeAlias = "Leaf | dict[str, Shape] | list[Shape]"
 
 _KNOWN_ANNOTATION = re.compile(
