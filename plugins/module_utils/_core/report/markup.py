@@ -37,7 +37,7 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
     return f'<div class="wide"><table class="facts"><tbody>\n{body}</tbody></table></div>\n'
 
 
-def bar(parts: Iterable[tuple[str, float]], *, rest: float = 0, thin: bool = False) -> str:
+def stacked(parts: Iterable[tuple[str, float]], *, rest: float = 0, thin: bool = False) -> str:
     """A bar of (kind, amount) parts, followed by ``rest`` of nothing. What it shows is always told beside it."""
     cells = "".join(f'<span class="is-{kind}" style="flex:{amount:g}"></span>' for kind, amount in parts if amount)
     gap = f'<span style="flex:{rest:g}"></span>' if rest > 0 else ""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .heatmap import heatmap
-from .markup import bar, facts, more, name, section, table, text
+from .markup import facts, more, name, section, stacked, table, text
 from .style import STYLE
 from .words import (
     clean,
@@ -21,6 +21,7 @@ from .words import (
     money,
     names,
     number,
+    packing,
     part,
     percent,
     priced_alike,
@@ -119,7 +120,7 @@ def _hero(result: Mapping[str, Any]) -> str:
         ("lost", lost, f"free but stranded, {part(lost, total)}"),
         ("sick", result["gpus_unhealthy"], "unhealthy"),
     )
-    whole_bar = bar([(kind, amount) for kind, amount, _ in parts])
+    whole_bar = stacked([(kind, amount) for kind, amount, words in parts])
     return f'<div class="hero">{whole_bar}\n{_key(parts)}</div>\n'
 
 
@@ -136,7 +137,6 @@ def _key(parts: tuple[tuple[str, int, str], ...]) -> str:
 def _tiles(result: Mapping[str, Any]) -> str:
     lost, free, cost, frag_rate = stranded(result), result["gpus_free"], result["cost"], result["frag_rate"]
     share = f"{part(lost, free)} of the free ones, at size {result['slot_size']}" if free else "no GPU is free"
-    proved = "" if frag_rate["exact"] else ", or fewer"
     tiles = (
         ("Stranded GPUs", number(lost), share, bool(lost)),
         ("Cost of the stranded, a month", money(cost["per_month"], cost["currency"]), _price(cost), False),
@@ -150,7 +150,7 @@ def _tiles(result: Mapping[str, Any]) -> str:
         (
             "FragRate",
             percent(frag_rate["value"]),
-            f"{count(frag_rate['occupied'], 'node')} hold what {number(frag_rate['fewest'])} could{proved}",
+            packing(frag_rate),
             False,
         ),
         (
@@ -159,7 +159,7 @@ def _tiles(result: Mapping[str, Any]) -> str:
             f"of nodes have GPUs free, but fewer than {result['fragmentation_size']}",
             False,
         ),
-        ("Blocked pods", number(len(result["blocked_pods"])), "wait though their pool has GPUs enough", False),
+        ("Blocked pods", number(len(result["blocked_pods"])), "though their pool has GPUs enough", False),
         ("Reclaimable nodes", number(len(result["reclaimable_nodes"])), "hold no pod that would miss them", False),
     )
     return f'<dl class="tiles">\n{"".join(_tile(*tile) for tile in tiles)}</dl>\n'
@@ -202,7 +202,7 @@ def _slots(result: Mapping[str, Any]) -> str:
 def _slot_row(size: int, slots: int, usable: int, lost: int) -> str:
     parts = [("usable", usable * size), ("free", (slots - usable) * size), ("lost", lost)]
     room = f"<b>{number(usable)}</b> usable of {count(slots, 'slot')}"
-    return f"<span>{size}-GPU pods</span>{bar(parts)}<span>{room}, {_lost(lost)} stranded</span>\n"
+    return f"<span>{size}-GPU pods</span>{stacked(parts)}<span>{room}, {_lost(lost)} stranded</span>\n"
 
 
 def _lost(gpus: int | None) -> str:
@@ -259,7 +259,7 @@ def _pool_row(pool: Mapping[str, Any], lost: int | None) -> list[str]:
         name(pool["name"], 40),
         number(pool["nodes"]),
         number(pool["gpus_total"]),
-        bar(parts, thin=True),
+        stacked(parts, thin=True),
         percent(pool["utilization"]),
         number(pool["gpus_free"]),
         _lost(lost),
@@ -281,7 +281,7 @@ def _workloads(result: Mapping[str, Any]) -> str:
             number(owner["gpus"]),
             number(owner["nodes"]),
             f"{owner['stranded']:,.1f}",
-            bar([("lost", owner["stranded"])], rest=most - owner["stranded"], thin=True),
+            stacked([("lost", owner["stranded"])], rest=most - owner["stranded"], thin=True),
         ]
         for owner in owners[:WORKLOADS]
     ]

@@ -23,6 +23,7 @@ from .words import (
     money,
     names,
     number,
+    packing,
     percent,
     priced_alike,
     reason_words,
@@ -87,7 +88,6 @@ def _totals(result: Mapping[str, Any]) -> Lines:
     frag_rate, weighted = result["frag_rate"], result["demand_weighted"]
     if not result["nodes"]:
         return []
-    proved = "" if frag_rate["exact"] else ", or fewer"
     rows = [
         ("allocated", number(result["gpus_allocated"]), f"{percent(result['utilization'])} utilization"),
         ("free", number(free), f"at most {number(result['largest_slot'])} on one node"),
@@ -105,7 +105,7 @@ def _totals(result: Mapping[str, Any]) -> Lines:
         (
             "FragRate",
             percent(frag_rate["value"]),
-            f"{count(frag_rate['occupied'], 'node')} hold what {number(frag_rate['fewest'])} could{proved}",
+            packing(frag_rate),
         ),
         (
             "demand-weighted",
@@ -141,8 +141,8 @@ def _slots(result: Mapping[str, Any]) -> Lines:
     rows = []
     for size, slots in result["slots"].items():
         usable, lost, each = result["slots_usable"][size], result["stranded"][size], int(size)
-        bar = _bar((usable * each, (slots - usable) * each, lost), "#-!")
-        rows.append((size, number(slots), number(usable), number(lost), f"[{bar}]"))
+        drawn = _bar((usable * each, (slots - usable) * each, lost), "#-!")
+        rows.append((size, number(slots), number(usable), number(lost), f"[{drawn}]"))
     heads = ("size", "slots", "usable", "stranded", "# usable  - only the GPUs are there  ! stranded")
     title = f"SLOTS PER SIZE   room for more pods in the {count(result['gpus_free'], 'free GPU')}"
     return [title, *_columns(heads, rows, (6, 8, 8, 10, -54))]

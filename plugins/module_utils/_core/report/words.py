@@ -156,6 +156,15 @@ def _verdict(result: Mapping[str, Any]) -> list[str]:
     return ["Worth acting on."] if stranded(result) or result["blocked_pods"] else ["Nothing to do."]
 
 
+def packing(frag_rate: Mapping[str, Any]) -> str:
+    """What FragRate says: how many nodes hold the pods, and how few could."""
+    occupied, fewest = frag_rate["occupied"], frag_rate["fewest"]
+    if occupied > fewest:
+        return f"{count(occupied, 'node')} hold what {number(fewest)} could{'' if frag_rate['exact'] else ', or fewer'}"
+    could = "could hold" if frag_rate["exact"] else "are known to hold"
+    return f"no fewer than the {count(occupied, 'node')} in use {could} the pods"
+
+
 def priced_alike(cost: Mapping[str, Any]) -> bool:
     """Whether all stranded GPUs have the one price that the result names."""
     price = cost["gpu_hour_price"]

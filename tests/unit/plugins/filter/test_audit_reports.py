@@ -52,12 +52,11 @@ def test_lazy_and_tagged_values_give_the_same_in_plain_text(name: str) -> None:
     door, core = FILTERS[name]
     shown = door(lazy(AUDIT))
     assert shown == core(AUDIT)
-    assert type(shown) is str
+    assert not isinstance(shown, Tagged)
 
 
 def test_the_page_takes_a_title() -> None:
-    door, _ = FILTERS["audit_page"]
-    assert "<title>Production</title>" in door(AUDIT, title=Tagged("Production"))
+    assert "<title>Production</title>" in FILTERS["audit_page"][0](AUDIT, title=Tagged("Production"))
 
 
 @pytest.mark.parametrize("name", FILTERS)
@@ -72,7 +71,7 @@ def test_the_page_takes_a_title() -> None:
     ids=["text", "list", "the whole result", "nothing"],
 )
 def test_anything_else_is_refused_with_what_is_wanted(name: str, given: Any, words: str) -> None:
-    door, _ = FILTERS[name]
+    door = FILTERS[name][0]
     with pytest.raises(AnsibleFilterError, match=f"^{name}: wants what gpu_fragmentation_info returns") as raised:
         door(given)
     assert words in str(raised.value)

@@ -48,8 +48,8 @@ def pod(name: str, gpus: int, *, on: str | None = None, namespace: str = "team",
 
 def held(layout: str, name: str, **options: Any) -> list[dict[str, Any]]:
     """The node ``name`` as "8: 4+2+1" describes it, with its pods."""
-    gpus, _, pods = layout.partition(":")
-    sizes = [int(size) for size in pods.split("+") if size.strip()]
+    gpus, *pods = layout.replace("+", ":").split(":")
+    sizes = [int(size) for size in pods if size.strip()]
     return [node(name, int(gpus), **options)] + [pod(f"{name}-{i}", size, on=name) for i, size in enumerate(sizes)]
 
 
