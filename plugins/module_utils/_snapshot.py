@@ -41,6 +41,8 @@ def read_objects(path: str) -> list[dict[str, Any]]:
         documents = [_checked(document) for document in read(text, start)]
         if not documents:
             raise InputError(f"is empty; {_AGAIN}")
+        if "\\ud" in text or "\\uD" in text:
+            _refuse_half_characters(documents)
     except InputError as error:
         raise error.within(source=path) from None
     except RecursionError:
@@ -54,6 +56,15 @@ def _checked(document: Any) -> dict[str, Any]:
     if not isinstance(document.get("kind"), str):
         raise InputError(f"holds an object without kind; {_AGAIN}")
     return document
+
+
+def _refuse_half_characters(documents: list[dict[str, Any]]) -> None:
+    """JSON can write half of a surrogate pair, which is no text: nobody could print it or send it on."""
+    try:
+        json.dumps(documents, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])
+        raise InputError(f"holds {half}, half a character; {_AGAIN}") from None
 
 
 def _kind_of(value: Any) -> str:

@@ -104,7 +104,7 @@ class Hasher(Names):
     def __init__(self, key: str, compared: Iterable[str] = ()) -> None:
         if not key:
             raise InputError("is empty; give a long random text and keep it secret", field="hash_key")
-        self._secret = _encoded(key)
+        self._secret = key.encode()
         self._compared = frozenset(compared)
         self._tokens: dict[str, str] = {}
         self._texts: dict[str, str] = {}
@@ -114,7 +114,7 @@ class Hasher(Names):
             return text
         token = self._tokens.get(text)
         if token is None:
-            token = "h-" + hmac.digest(self._secret, _encoded(text), "sha256").hex()[:12]
+            token = "h-" + hmac.digest(self._secret, text.encode(), "sha256").hex()[:12]
             if self._texts.setdefault(token, text) != text:
                 raise InputError("two names get one token under this hash_key; choose another one")
             self._tokens[text] = token
@@ -142,10 +142,6 @@ class Hasher(Names):
 
     def word(self, text: str) -> str:
         return text if _CAMEL_CASE.fullmatch(text) else self.name(text)
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def _wrong(value: Any, wanted: str) -> InputError:

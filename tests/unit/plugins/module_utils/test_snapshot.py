@@ -108,6 +108,10 @@ def test_yaml_means_what_it_means_to_kubernetes(
     assert read_objects(written(tmp_path, f"kind: X\nvalue: {text}\n")) == [{"kind": "X", "value": value}]
 
 
+def test_characters_may_be_written_as_surrogate_pairs(tmp_path: Path) -> None:
+    assert read_objects(written(tmp_path, r'{"kind": "\ud83d\ude00"}')) == [{"kind": "😀"}]
+
+
 def test_keys_are_text(tmp_path: Path) -> None:
     assert read_objects(written(tmp_path, "kind: X\n1: a\ntrue: b\n")) == [{"kind": "X", "1": "a", "true": "b"}]
 
@@ -162,6 +166,7 @@ UNREADABLE: dict[str, tuple[str | bytes, str]] = {
         b"\x1f\x8b",
         "the gzip data ends too early: the file was cut short; copy or write it again",
     ),
+    "half a character": ('{"kind": "Pod", "n": "\\uD83D"}', f"holds '\\ud83d', half a character{HINT}"),
     "nested too deeply": ("[" * 100_000, f"is nested too deeply to come from kubectl{HINT}"),
 }
 

@@ -475,7 +475,7 @@ TOKEN = r"h-[0-9a-f]{12}"
 
 def test_a_token_is_a_valid_name_and_stands_for_one_text_under_one_key() -> None:
     hasher = Hasher(KEY)
-    tokens = {text: hasher.name(text) for text in ("node-1", "node-2", "a/b", "ä", "\ud800")}
+    tokens = {text: hasher.name(text) for text in ("node-1", "node-2", "a/b", "ä")}
     assert all(re.fullmatch(TOKEN, token) for token in tokens.values())
     assert len(set(tokens.values())) == len(tokens)
     assert {text: Hasher(KEY).name(text) for text in reversed(tokens)} == tokens
