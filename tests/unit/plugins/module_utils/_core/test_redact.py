@@ -736,7 +736,7 @@ CLUSTERS = st.builds(
     st.tuples(*map(gpu_pod, range(5))),
     others(),
 )
-THOROUGH = settings(deadline=None, max_examples=150)
+WHOLE_CLUSTERS = settings(deadline=None)
 
 
 def refusals(objects: list[Object], token: Any) -> dict[tuple[str, str, str], list[str]]:
@@ -763,14 +763,14 @@ def covered(objects: list[Object], token: Any) -> set[tuple[str, str]]:
     }
 
 
-@THOROUGH
+@WHOLE_CLUSTERS
 @given(CLUSTERS)
 def test_a_reduced_cluster_measures_exactly_like_the_full_one(objects: list[Object]) -> None:
     full, reduced = (audit(given, AuditOptions(), details=True) for given in (objects, reduce(objects)))
     assert json.dumps(full, sort_keys=True) == json.dumps(reduced, sort_keys=True)
 
 
-@THOROUGH
+@WHOLE_CLUSTERS
 @given(CLUSTERS)
 def test_every_node_refuses_every_pod_for_the_same_reasons_when_names_are_hashed(objects: list[Object]) -> None:
     hashed, token = hash_names(objects, KEY), Hasher(KEY).name
@@ -778,7 +778,7 @@ def test_every_node_refuses_every_pod_for_the_same_reasons_when_names_are_hashed
     assert covered(hashed, str) == covered(objects, token)
 
 
-@THOROUGH
+@WHOLE_CLUSTERS
 @given(CLUSTERS)
 def test_a_hashed_cluster_has_the_same_figures_under_other_names(objects: list[Object]) -> None:
     plain, hashed = (audit(given, AuditOptions(), details=True) for given in (objects, hash_names(objects, KEY)))
