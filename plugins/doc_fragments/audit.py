@@ -22,7 +22,7 @@ options:
   slot_size:
     description:
       - The request size that stranded GPUs are priced at.
-      - By default the largest request of the cluster's own GPU pods.
+      - By default the largest request of the cluster's own GPU pods that some node could hold.
     type: int
   gpu_hour_price:
     description:

@@ -1,5 +1,6 @@
 #!/usr/bin/python
 # Copyright (c) 2026, gpuops.defrag contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
@@ -182,6 +183,11 @@ fragmentation:
       type: int
       returned: always
       sample: 6
+    stranded_gpus:
+      description: Free GPUs that no slot of C(slot_size) uses; on a smaller node, no slot as large as the node.
+      type: int
+      returned: always
+      sample: 65
     slot_size:
       description: The size that stranded GPUs are priced at.
       type: int
@@ -277,6 +283,7 @@ fragmentation:
         state:
           description:
             - V(Fits) if a node takes it, V(Blocked) as above, V(Short) if no pool has so many GPUs free in all,
+              V(TooLarge) if no node has so many at all,
               V(NoPool) if its selector or affinity admits no GPU node, V(Gated) by scheduling gates, V(Nominated)
               if a preemption keeps a node's room for it.
           type: str
@@ -430,7 +437,15 @@ fragmentation:
           type: list
           elements: dict
           returned: always
-          sample: [{"node": "gpu-1", "pool": "A100", "gpus": 8, "allocated": 5, "free": 3, "state": "Partial", "holders": []}]
+          sample:
+            - node: gpu-1
+              pool: A100
+              gpus: 8
+              allocated: 5
+              free: 3
+              stranded: 3
+              state: Partial
+              holders: []
         stranded_by:
           description:
             - Workloads on nodes with stranded GPUs. A node's stranded GPUs are shared over its workloads by the GPUs

@@ -38,7 +38,8 @@ class AuditOptions:
         selector: Only nodes with such labels.
         sizes: Request sizes whose slots are counted.
         fragmentation_size: The k of the fragmentation rate.
-        slot_size: The size that stranded GPUs are priced at; None: the largest request of the cluster's GPU pods.
+        slot_size: The size that stranded GPUs are priced at; None: the largest request of the cluster's GPU pods that some
+            node could hold.
         gpu_hour_price: Price of one GPU for one hour; None where no product has one of its own: no money is told.
         gpu_hour_prices: The same by product, before the general one.
         min_gpu_nodes: With fewer GPU nodes the collection is not worth it.
@@ -164,7 +165,7 @@ def measure(cluster: Cluster, options: AuditOptions) -> Fragmentation:
     finished = [pod for pod in cluster.finished if resource in pod.requests]
     mix = Counter(demand[0] for node in found.nodes for demand in node.demands)
     mix.update(pod.requests[resource] for pod in waiting)
-    slot_size = options.slot_size or max(mix, default=max(options.sizes))
+    slot_size = options.slot_size or _usual_slot_size(mix, found.nodes, options.sizes)
 
     by_pool: dict[str, list[GpuNode]] = defaultdict(list)
     for node in found.nodes:
@@ -198,6 +199,12 @@ def measure(cluster: Cluster, options: AuditOptions) -> Fragmentation:
     )
 
 
+def _usual_slot_size(mix: Counter[int], nodes: Sequence[GpuNode], sizes: Sequence[int]) -> int:
+    """The largest request that some node could ever hold; without pods the largest size that is counted."""
+    largest = max((node.gpus for node in nodes), default=0)
+    return max((size for size in mix if size <= largest), default=max(sizes))
+
+
 def _measure_pool(nodes: Sequence[GpuNode], layout: Layout, options: AuditOptions, slot_size: int, mix: Counter[int]) -> Measures:
     free = Counter(node.free for node in nodes)
     measures = Measures(
@@ -220,7 +227,7 @@ def _measure_pool(nodes: Sequence[GpuNode], layout: Layout, options: AuditOption
         measures.stranded[size] = measures.gpus_free - size * measures.slots[size]
     # A closed node's free GPUs are of no use to anyone.
     closed = sum(node.free for node in nodes if not node.usable)
-    for size, times in mix.items():
+    for size, times in sorted(mix.items()):
         wasted = sum(place.gpus for place in room if place.gpus and not place.slots(size, typical[size]))
         measures.unusable += times / mix.total() * (wasted + closed)
     measures.fewest, measures.exact = _fewest(nodes, layout)
@@ -271,7 +278,7 @@ def _typical_pods(nodes: Sequence[GpuNode], sizes: set[int]) -> dict[int, tuple[
         for demand in node.demands:
             seen[demand[0]].append(demand)
     medians = {
-        size: (median([cpu for _, cpu, _ in demands]), median([memory for _, _, memory in demands]))
+        size: (median([demand[1] for demand in demands]), median([demand[2] for demand in demands]))
         for size, demands in seen.items()
     }
     typical = {}
@@ -319,7 +326,7 @@ def _cost_per_hour(pools: Mapping[str, Measures], options: AuditOptions) -> floa
 def _notes(cluster: Cluster, found: Survey, claiming: int) -> list[str]:
     notes = []
     if found.shared:
-        names = _few([name for name, _ in found.shared])
+        names = _few([name for name, replicas in found.shared])
         notes.append(
             f"{names}: GPUs are shared (time-slicing or MPS) and left out: one of their {found.resource} is no whole GPU"
         )

@@ -54,16 +54,45 @@ def fewest_nodes(pods: Iterable[Amounts], nodes: Sequence[Amounts], occupied: in
 
 
 def _bound(shapes: Counter[Amounts], nodes: Sequence[Amounts]) -> int:
+    """No fewer nodes can do, whichever single resource one looks at."""
     bound = 1
     for resource in range(len(next(iter(shapes)))):
-        wanted = sum(pod[resource] * times for pod, times in shapes.items())
-        taken = 0
-        for amount in sorted((node[resource] for node in nodes), reverse=True):
-            if wanted <= 0:
-                break
-            wanted -= amount
-            taken += 1
-        bound = max(bound, taken)
+        amounts = Counter[int]()
+        for pod, times in shapes.items():
+            amounts[pod[resource]] += times
+        capacities = sorted((node[resource] for node in nodes), reverse=True)
+        bound = max(bound, _by_sum(amounts, capacities), _by_halves(amounts, capacities[0]))
+    return bound
+
+
+def _by_sum(amounts: Counter[int], capacities: Sequence[int]) -> int:
+    """The largest nodes that together have as much as all pods take."""
+    wanted = sum(amount * times for amount, times in amounts.items())
+    for used, capacity in enumerate(capacities):
+        if wanted <= 0:
+            return used
+        wanted -= capacity
+    return len(capacities)
+
+
+def _by_halves(amounts: Counter[int], capacity: int) -> int:
+    """Pods of more than half a node each need one of their own, and smaller ones get what these leave.
+
+    The bound L2 of Martello and Toth (1990), as if every node were as large as the largest.
+    """
+    larger = sorted(amount for amount in amounts if amount * 2 > capacity)
+    smaller = sorted((amount for amount in amounts if 0 < amount * 2 <= capacity), reverse=True)
+    alone = sum(amounts[amount] for amount in larger)
+    bound = alone
+    # Pods below the limit are left out; those too large to share with one at the limit leave nothing to the rest.
+    shared, left_over, rest = len(larger), 0, 0
+    for limit in smaller:
+        rest += limit * amounts[limit]
+        while shared and larger[len(larger) - shared] <= capacity - limit:
+            left_over += (capacity - larger[len(larger) - shared]) * amounts[larger[len(larger) - shared]]
+            shared -= 1
+        if rest > left_over:
+            bound = max(bound, alone - (left_over - rest) // capacity)
     return bound
 
 

@@ -23,8 +23,9 @@ class Outlook:
     """What a pending pod may hope for.
 
     Attributes:
-        state: Fits, Blocked (its pool has the GPUs, no single node can take it), Short (no pool has them), NoPool (its
-            selector or affinity admits no GPU node), Gated or Nominated.
+        state: Fits, Blocked (its pool has the GPUs, no single node can take it), TooLarge (no node of its pools has so many
+            GPUs, free or not), Short (no pool has them free), NoPool (its selector or affinity admits no GPU node), Gated
+            or Nominated.
         node: The node that takes it: the one it leaves with the fewest GPUs free; or the one it is nominated to.
         pools: The pools that it may use and that have its GPUs in all; all it may use where none has.
         pool_free: Free GPUs of the fullest-stocked of them.
@@ -46,7 +47,7 @@ class Outlook:
     @property
     def cause(self) -> list[str]:
         """Lack of GPUs on every node is fragmentation alone; else what the nodes with GPUs enough say."""
-        told = sorted({reason.value for _, reasons in self.near for reason in reasons})
+        told = sorted({reason.value for near in self.near for reason in near[1]})
         return told or [Refusal.GPU.value]
 
     @property
@@ -64,6 +65,8 @@ class Outlook:
                 return f"{needs}; a preemption keeps room on node {self.node} for it"
             case "NoPool":
                 return f"{needs}; its node selector or affinity admits no GPU node"
+            case "TooLarge":
+                return f"{needs}; no node that it may use has so many"
             case "Short":
                 return f"{needs}; {free} in all: more GPUs are needed, not tidier ones"
         if self.near:
@@ -113,13 +116,14 @@ def _look(pod: Pod, gpus: int, layout: Layout, nodes: Iterable[GpuNode], resourc
     firsts = Counter[str]()
     near: list[tuple[str, list[Refusal]]] = []
     admitted: set[str] = set()
-    largest = 0
+    largest = built = 0
     taker: tuple[int, str] | None = None
     for candidate in nodes:
         name = candidate.node.name
         if selects(pod, candidate.node) is None:
             admitted.add(candidate.pool)
             largest = max(largest, candidate.free)
+            built = max(built, candidate.gpus)
         reasons = fit.refusals(candidate.node)
         if not reasons:
             taker = min(taker or (candidate.free, name), (candidate.free, name))
@@ -129,7 +133,14 @@ def _look(pod: Pod, gpus: int, layout: Layout, nodes: Iterable[GpuNode], resourc
             near.append((name, reasons))
     near.sort(key=lambda entry: (len(entry[1]), entry[0]))
     stocked = sorted(pool for pool in admitted if free[pool] >= gpus)
-    state = "Fits" if taker else "NoPool" if not admitted else "Blocked" if stocked else "Short"
+    if taker:
+        state = "Fits"
+    elif not admitted:
+        state = "NoPool"
+    elif built < gpus:
+        state = "TooLarge"
+    else:
+        state = "Blocked" if stocked else "Short"
     pools = stocked or sorted(admitted)
     return Outlook(
         pod=pod,

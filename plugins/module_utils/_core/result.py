@@ -112,6 +112,7 @@ def _measures(m: Measures, sizes: tuple[int, ...]) -> dict[str, Any]:
             "fewest": m.fewest,
         },
         "largest_slot": m.largest_slot,
+        "stranded_gpus": m.stranded_now,
         "reclaimable_nodes": m.reclaimable,
     }
 
@@ -155,6 +156,7 @@ def _details(found: Fragmentation) -> dict[str, Any]:
                 "gpus": n.gpus,
                 "allocated": n.allocated,
                 "free": n.free,
+                "stranded": n.stranded(found.slot_size),
                 "state": n.state,
                 "holders": [
                     {

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .markup import section, text
-from .words import broken, count, gpus_of, number, shorten, stranded_on, worst_first, worst_pools
+from .words import broken, count, gpus_of, number, shorten, worst_first, worst_pools
 
 Node = Mapping[str, Any]
 
@@ -47,23 +47,22 @@ def heatmap(result: Mapping[str, Any]) -> str:
         if every
         else f"How many nodes have how many GPUs free, and the {WORST} nodes of each pool that strand most."
     )
-    size = result["slot_size"]
     members: dict[str, list[Node]] = {pool["name"]: [] for pool in worst_pools(result)}
-    for node in worst_first(nodes, size):
+    for node in worst_first(nodes):
         members[node["pool"]].append(node)
-    groups = (_pool(name, members[name], size, broken(result), every) for name in members)
+    groups = (_pool(name, members[name], broken(result), every) for name in members)
     return section("Nodes and their GPUs", about, LEGEND, *groups)
 
 
-def _pool(name: str, nodes: Sequence[Node], size: int, sick: Mapping[str, int], every: bool) -> str:
+def _pool(name: str, nodes: Sequence[Node], sick: Mapping[str, int], every: bool) -> str:
     shown = nodes if every else nodes[:WORST]
     widest = min(MOST_BESIDE, max(gpus_of(node, sick.get(node["node"], 0)) for node in nodes))
-    rows = [_row(node, size, sick.get(node["node"], 0)) for node in shown]
-    lost = sum(stranded_on(node, size) for node in nodes)
+    rows = [_row(node, sick.get(node["node"], 0)) for node in shown]
+    lost = sum(node["stranded"] for node in nodes)
     says = f"{count(len(nodes), 'node')}, {count(sum(node['gpus'] for node in nodes), 'GPU')}, {number(lost)} stranded"
     name_width = min(LONGEST_NAME, max(len(node["node"]) for node in nodes))
     says_width = 142 if any(_state(node) for node in nodes) else 84
-    histogram = _histogram(nodes, size) if len(nodes) >= ENOUGH_FOR_HISTOGRAM else ""
+    histogram = _histogram(nodes) if len(nodes) >= ENOUGH_FOR_HISTOGRAM else ""
     folded = f"<details><summary>{number(len(rows) - OPEN)} more nodes</summary>{_list(rows[OPEN:])}</details>"
     return (
         f'<div class="pool" style="--gpus:{widest};--name:{name_width};--says:{says_width}px">\n'
@@ -76,8 +75,8 @@ def _list(rows: Iterable[str]) -> str:
     return f'<ul class="map">\n{"".join(rows)}</ul>\n'
 
 
-def _row(node: Node, size: int, sick: int) -> str:
-    lost = stranded_on(node, size)
+def _row(node: Node, sick: int) -> str:
+    lost = node["stranded"]
     return (
         f'<li><span class="name" title="{text(node["node"])}">{text(shorten(node["node"], LONGEST_NAME))}</span>'
         f'<span class="gpus">{_cells(node, lost, sick)}</span>{_says(node, lost)}</li>\n'
@@ -121,12 +120,12 @@ def _state(node: Node) -> str:
     return {"Cordoned": "cordoned", "NotReady": "not ready", "Unhealthy": "unhealthy"}.get(node["state"], "")
 
 
-def _histogram(nodes: Sequence[Node], size: int) -> str:
+def _histogram(nodes: Sequence[Node]) -> str:
     """Nodes by free GPUs, as columns; in each, the nodes that strand some of them on top."""
     most = max(node["free"] for node in nodes)
     step = most // MOST_COLUMNS + 1
-    stranding = Counter(node["free"] // step for node in nodes if stranded_on(node, size))
-    others = Counter(node["free"] // step for node in nodes if not stranded_on(node, size))
+    stranding = Counter(node["free"] // step for node in nodes if node["stranded"])
+    others = Counter(node["free"] // step for node in nodes if not node["stranded"])
     scale = TALLEST / max((stranding + others).values())
     columns = []
     for place in range(most // step + 1):

@@ -10,7 +10,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from .words import clean, stranded_on, worst_first
+from .words import clean, worst_first
 
 COLUMNS = ("node", "pool", "state", "gpus", "allocated", "free", "stranded", "pods")
 FORMULA = ("=", "+", "-", "@")
@@ -20,18 +20,17 @@ def audit_nodes_csv(fragmentation: Mapping[str, Any]) -> str:
     """One line for each GPU node, those that strand most GPUs first.
 
     Args:
-        fragmentation: The result of ``gpu_fragmentation_info`` with ``details``; without it there are no lines.
+        fragmentation: The result of ``gpu_fragmentation_info`` with ``details``.
 
     Returns:
         CSV with a head, its lines ending in a newline. A name that a spreadsheet would take for a formula is quoted
         with an apostrophe.
     """
-    size = fragmentation["slot_size"]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for node in worst_first(fragmentation.get("details", {}).get("nodes", []), size):
-        amounts = (node["gpus"], node["allocated"], node["free"], stranded_on(node, size), len(node["holders"]))
+    for node in worst_first(fragmentation["details"]["nodes"]):
+        amounts = (node["gpus"], node["allocated"], node["free"], node["stranded"], len(node["holders"]))
         writer.writerow((_name(node["node"]), _name(node["pool"]), node["state"], *amounts))
     return text.getvalue()
 

@@ -29,7 +29,6 @@ from .words import (
     refusals,
     smaller_nodes,
     stranded,
-    stranded_in,
     worst_pools,
 )
 
@@ -205,7 +204,7 @@ def _slot_row(size: int, slots: int, usable: int, lost: int) -> str:
     return f"<span>{size}-GPU pods</span>{stacked(parts)}<span>{room}, {_lost(lost)} stranded</span>\n"
 
 
-def _lost(gpus: int | None) -> str:
+def _lost(gpus: int) -> str:
     return f'<span class="{"lost" if gpus else "dim"}">{number(gpus)}</span>'
 
 
@@ -245,16 +244,16 @@ def _pools(result: Mapping[str, Any]) -> str:
     if not result["pools"]:
         return ""
     heads = ("Pool", "#Nodes", "#GPUs", "", "#Used", "#Free", "#Stranded", "#Largest slot", "#Fragmentation rate", "#FragRate")
-    lost = stranded_in(result)
-    rows = [_pool_row(pool, lost.get(pool["name"])) for pool in worst_pools(result)]
+    rows = [_pool_row(pool) for pool in worst_pools(result)]
     about = (
         "Nodes that stand in for one another: the same GPU resource and product. The bar shows allocated, free and stranded GPUs."
     )
     return section("Pools", about, table(heads, rows))
 
 
-def _pool_row(pool: Mapping[str, Any], lost: int | None) -> list[str]:
-    parts = [("used", pool["gpus_allocated"]), ("free", pool["gpus_free"] - (lost or 0)), ("lost", lost or 0)]
+def _pool_row(pool: Mapping[str, Any]) -> list[str]:
+    lost = pool["stranded_gpus"]
+    parts = [("used", pool["gpus_allocated"]), ("free", pool["gpus_free"] - lost), ("lost", lost)]
     return [
         name(pool["name"], 40),
         number(pool["nodes"]),

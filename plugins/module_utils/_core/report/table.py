@@ -31,8 +31,6 @@ from .words import (
     shorten,
     smaller_nodes,
     stranded,
-    stranded_in,
-    stranded_on,
     worst_first,
     worst_pools,
 )
@@ -152,14 +150,13 @@ def _pools(result: Mapping[str, Any]) -> Lines:
     if not result["pools"]:
         return []
     heads = ("pool", "nodes", "GPUs", "free", "stranded", "used", "largest", "fragm.", "FragRate")
-    lost = stranded_in(result)
     rows = [
         (
             pool["name"],
             number(pool["nodes"]),
             number(pool["gpus_total"]),
             number(pool["gpus_free"]),
-            number(lost.get(pool["name"])),
+            number(pool["stranded_gpus"]),
             percent(pool["utilization"]),
             number(pool["largest_slot"]),
             percent(pool["fragmentation_rate"]),
@@ -200,8 +197,7 @@ def _other_pending(result: Mapping[str, Any]) -> Lines:
 def _nodes(result: Mapping[str, Any]) -> Lines:
     if "details" not in result:
         return []
-    size = result["slot_size"]
-    ranked = [n for n in worst_first(result["details"]["nodes"], size) if stranded_on(n, size)]
+    ranked = [node for node in worst_first(result["details"]["nodes"]) if node["stranded"]]
     if not ranked:
         return []
     sick = broken(result)
@@ -212,7 +208,7 @@ def _nodes(result: Mapping[str, Any]) -> Lines:
             node["node"],
             _node_bar(node, sick.get(node["node"], 0)),
             number(node["free"]),
-            number(stranded_on(node, size)),
+            number(node["stranded"]),
             "+".join(str(gpus) for gpus in sorted((h["gpus"] for h in node["holders"]), reverse=True)) or "nothing",
             node["pool"] or "no product",
         )

@@ -173,7 +173,7 @@ def priced_alike(cost: Mapping[str, Any]) -> bool:
 
 def stranded(result: Mapping[str, Any]) -> int:
     """Free GPUs that no slot of the slot size uses; on a smaller node, no slot as large as the node."""
-    found: int = result["cost"]["stranded_gpus"]
+    found: int = result["stranded_gpus"]
     return found
 
 
@@ -181,20 +181,6 @@ def smaller_nodes(result: Mapping[str, Any]) -> bool:
     """Whether nodes smaller than the slot size make a difference to the stranded GPUs."""
     found: bool = result["stranded"].get(str(result["slot_size"]), stranded(result)) != stranded(result)
     return found
-
-
-def stranded_on(node: Mapping[str, Any], size: int) -> int:
-    """The same for one node of the details."""
-    free: int = node["free"]
-    return free % min(size, node["gpus"]) if free else 0
-
-
-def stranded_in(result: Mapping[str, Any]) -> dict[str, int]:
-    """The same by pool; without details nothing is known of pools."""
-    lost: dict[str, int] = {}
-    for node in result.get("details", {}).get("nodes", []):
-        lost[node["pool"]] = lost.get(node["pool"], 0) + stranded_on(node, result["slot_size"])
-    return lost
 
 
 def broken(result: Mapping[str, Any]) -> dict[str, int]:
@@ -210,10 +196,9 @@ def gpus_of(node: Mapping[str, Any], broken_gpus: int) -> int:
 
 def worst_pools(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The pools, those that strand most GPUs first, then by name."""
-    lost = stranded_in(result)
-    return sorted(result["pools"], key=lambda pool: (-lost.get(pool["name"], 0), pool["name"]))
+    return sorted(result["pools"], key=lambda pool: (-pool["stranded_gpus"], pool["name"]))
 
 
-def worst_first(nodes: Iterable[Mapping[str, Any]], size: int) -> list[Mapping[str, Any]]:
+def worst_first(nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The nodes, those that strand most GPUs first, then by name."""
-    return sorted(nodes, key=lambda node: (-stranded_on(node, size), node["node"]))
+    return sorted(nodes, key=lambda node: (-node["stranded"], node["node"]))

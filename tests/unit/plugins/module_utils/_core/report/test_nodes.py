@@ -24,7 +24,3 @@ def test_no_name_is_a_formula_or_breaks_a_line() -> None:
     assert len(names) == 12
     assert [name for name in names if name.startswith("'=<script>")]
     assert not [name for name in names if name.startswith(("=", "+", "-", "@"))]
-
-
-def test_without_details_there_is_only_the_head() -> None:
-    assert audit_nodes_csv(audited(["8: 4"], details=False)).count("\n") == 1
