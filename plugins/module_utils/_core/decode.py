@@ -9,6 +9,7 @@ passed over, so that any dump will do.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -16,7 +17,6 @@ from typing import Any, TypeVar
 
 from .errors import InputError
 from .model import (
-    HOSTNAME,
     PODS,
     UNCONSTRAINED,
     AffinityTerm,
@@ -35,7 +35,8 @@ from .model import (
     Workload,
 )
 from .requests import amounts, effective_requests
-from .selectors import label_selector, node_selector_terms
+from .selectors import Labels, label_selector, node_selector_terms
+from .shapes import expected, fault
 
 Raw = Mapping[str, Any]
 T = TypeVar("T")
@@ -45,7 +46,7 @@ WORKLOADS = ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job", "Rep
 # The kubelet's default pod limit, for a node written by hand that names none. Real nodes always do.
 USUAL_PODS = 110
 # The keys of a pod's spec that limit where it may run; with none of them the placement is the common empty one.
-_PLACING = frozenset(("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "volumes", "hostNetwork", "ports"))
+_PLACING = frozenset(("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "volumes", "hostNetwork"))
 
 
 @lru_cache(maxsize=65536)
@@ -65,8 +66,8 @@ def _time(raw: Raw, key: str, field: str) -> float | None:
         return None
     try:
         return epoch(text)
-    except (ValueError, TypeError):
-        raise InputError(f"{text!r} is not a time; write it as 2026-11-30T12:00:00Z", field=f"{field}{key}") from None
+    except (ValueError, TypeError, OverflowError):
+        raise InputError(f"{reprlib.repr(text)} is not a time; write it as 2026-11-30T12:00:00Z", field=f"{field}{key}") from None
 
 
 def _get(raw: Raw, key: str, kind: type[T], field: str, default: T) -> T:
@@ -75,8 +76,16 @@ def _get(raw: Raw, key: str, kind: type[T], field: str, default: T) -> T:
     if value is None:
         return default
     if type(value) is not kind and not isinstance(value, kind):
-        raise InputError(f"is {type(value).__name__}, the API has {kind.__name__} there", field=field)
+        raise expected(kind, value, field)
     return value
+
+
+def _labels(meta: Raw) -> Labels:
+    labels = _get(meta, "labels", dict, "metadata.labels", {})
+    for key, value in labels.items():
+        if not isinstance(value, str):
+            raise expected(str, value, f"metadata.labels[{key}]")
+    return labels
 
 
 def objects(documents: Iterable[Any]) -> Iterator[Raw]:
@@ -87,30 +96,40 @@ def objects(documents: Iterable[Any]) -> Iterator[Raw]:
     Raises:
         InputError: A document or an item is no mapping or has no kind.
     """
-    for document in documents:
-        yield from _objects(document, None)
+    open_lists: list[tuple[str, str, str | None, Iterator[tuple[int, Any]]]] = [("input", "", None, enumerate(documents))]
+    while open_lists:
+        within, field, implied, members = open_lists[-1]
+        for index, raw in members:
+            if not isinstance(raw, Mapping):
+                message = f"is {type(raw).__name__}, not an object; give what kubectl get -o json prints"
+                raise InputError(message, object=within, field=f"{field}[{index}]")
+            kind = raw.get("kind", implied)
+            if not isinstance(kind, str) or not kind:
+                raise InputError("is missing; give what kubectl get -o json prints", object=_label(raw, "object"), field="kind")
+            items = raw.get("items")
+            # A kind of one's own may end in List too, but its objects have names, as lists have not.
+            if isinstance(items, list) or (kind.endswith("List") and not _name(raw)):
+                if not isinstance(items, list | None):
+                    raise expected(list, items, "items").within(object=kind)
+                open_lists.append((kind, "items", kind.removesuffix("List") or None, enumerate(items or ())))
+                break
+            yield raw if "kind" in raw else {**raw, "kind": kind}
+        else:
+            open_lists.pop()
 
 
-def _objects(raw: Any, implied: str | None) -> Iterator[Raw]:
-    if not isinstance(raw, Mapping):
-        raise InputError(f"an object is {type(raw).__name__}, not a mapping; give what kubectl get -o json prints")
-    kind = raw.get("kind", implied)
-    if not isinstance(kind, str) or not kind:
-        raise InputError("has no kind; give what kubectl get -o json prints", object=_label(raw, "object"), field="kind")
-    items = raw.get("items")
-    if (kind.endswith("List") and "metadata" not in raw) or isinstance(items, list):
-        if not isinstance(items, list):
-            raise InputError("is missing or is no list", object=kind, field="items")
-        for item in items:
-            yield from _objects(item, kind.removesuffix("List") or None)
-    else:
-        yield raw if "kind" in raw else {**raw, "kind": kind}
+def _name(raw: Raw) -> str | None:
+    """The object's name, if it has one."""
+    meta = raw.get("metadata")
+    name = meta.get("name") if isinstance(meta, Mapping) else None
+    return name if isinstance(name, str) and name else None
 
 
 def _label(raw: Raw, kind: str) -> str:
     meta = raw.get("metadata")
     meta = meta if isinstance(meta, Mapping) else _NOTHING
-    return f"{kind} {'/'.join(str(meta[k]) for k in ('namespace', 'name') if meta.get(k)) or '(no name)'}"
+    told = [text for key in ("namespace", "name") if (text := meta.get(key)) and isinstance(text, str)]
+    return f"{kind} {'/'.join(told) or '(no name)'}"
 
 
 def decode(documents: Iterable[Any], *, source: str | None = None, now: float | None = None) -> Cluster:
@@ -137,8 +156,10 @@ class _Decoder:
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.newest = float("-inf")
-        self.pods: dict[tuple[str, str], Pod] = {}
+        self.known: set[tuple[str, str | None, str]] = set()
+        self.pods: list[Pod] = []
         self.owners: dict[str, Owner] = {}
+        self.placements = {UNCONSTRAINED: UNCONSTRAINED}
 
     def run(self, documents: Iterable[Any], now: float | None) -> Cluster:
         readers: dict[str, Callable[[Raw, Raw], None]] = {
@@ -158,16 +179,19 @@ class _Decoder:
             if reader is None:
                 continue
             try:
-                meta = raw.get("metadata")
-                if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
-                    raise InputError("is missing", field="metadata.name")
-                reader(raw, meta)
+                # Nodes and pods are many: they are looked at closely only when reading them fails.
+                found = fault(raw) if kind not in ("Node", "Pod") else None
+                if found:
+                    raise found
+                if not _name(raw):
+                    raise fault(raw) or InputError("is missing", field="metadata.name")
+                self.once(raw)
+                reader(raw, raw["metadata"])
             except InputError as error:
                 raise error.within(object=_label(raw, kind)) from None
-            except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-                raise InputError(
-                    f"is not of the API's shape ({error})", object=_label(raw, kind), field=_misshapen(raw)
-                ) from None
+            except (LookupError, TypeError, AttributeError, ValueError) as error:
+                found = fault(raw) or InputError(f"is not of the API's shape ({error})")
+                raise found.within(object=_label(raw, kind)) from None
         cluster = self.cluster
         cluster.kinds = frozenset(kinds)
         cluster.now = now if now is not None else self.newest if self.newest > float("-inf") else None
@@ -178,7 +202,7 @@ class _Decoder:
         """Sort pods by where they are. A finished pod may outlive its node; an active one may not."""
         cluster = self.cluster
         cluster.bound = {name: [] for name in cluster.nodes}
-        for pod in self.pods.values():
+        for pod in self.pods:
             if not pod.active:
                 cluster.finished.append(pod)
             elif not pod.node:
@@ -191,6 +215,14 @@ class _Decoder:
                     object=f"Pod {pod}",
                     field="spec.nodeName",
                 )
+
+    def once(self, raw: Raw) -> None:
+        """Refuse an object that was read before."""
+        meta = raw["metadata"]
+        key = (raw["kind"], meta.get("namespace"), meta["name"])
+        if key in self.known:
+            raise InputError("is given twice; two dumps were put together", field="metadata.name")
+        self.known.add(key)
 
     def seen(self, moment: float | None) -> float | None:
         if moment is not None and moment > self.newest:
@@ -220,60 +252,67 @@ class _Decoder:
 
     def node(self, raw: Raw, meta: Raw) -> None:
         name = meta["name"]
-        if name in self.cluster.nodes:
-            raise InputError("is given twice; two dumps were put together", field="metadata.name")
         spec = _get(raw, "spec", dict, "spec", {})
         status = _get(raw, "status", dict, "status", {})
         allocatable = amounts(_get(status, "allocatable", dict, "status.allocatable", {}), "status.allocatable")
         allocatable.setdefault(PODS, USUAL_PODS)
         self.cluster.nodes[name] = Node(
             name=name,
-            labels=_get(meta, "labels", dict, "metadata.labels", {}),
+            labels=_labels(meta),
             taints=tuple(
                 Taint(taint["key"], taint.get("value") or "", taint["effect"])
                 for taint in _get(spec, "taints", list, "spec.taints", [])
             ),
-            unschedulable=bool(spec.get("unschedulable")),
+            unschedulable=_get(spec, "unschedulable", bool, "spec.unschedulable", False),
             ready=self.conditions(status) is not False,
             allocatable=allocatable,
             capacity=amounts(_get(status, "capacity", dict, "status.capacity", {}), "status.capacity"),
         )
 
     def pod(self, raw: Raw, meta: Raw) -> None:
-        spec = raw.get("spec")
-        if not isinstance(spec, dict):
+        spec = _get(raw, "spec", dict, "spec", {})
+        if not spec:
             raise InputError("is missing; give whole pods, as kubectl get pods -o json prints them", field="spec")
-        if not isinstance(spec.get("containers"), list) or not spec["containers"]:
+        if not _get(spec, "containers", list, "spec.containers", []):
             raise InputError("is missing or empty", field="spec.containers")
         status = _get(raw, "status", dict, "status", {})
         namespace = _get(meta, "namespace", str, "metadata.namespace", "default")
-        key = (namespace, meta["name"])
-        if key in self.pods:
-            raise InputError("is given twice; two dumps were put together", field="metadata.name")
         phase = _get(status, "phase", str, "status.phase", "Pending")
         created = self.seen(_time(meta, "creationTimestamp", "metadata."))
         ready = self.conditions(status)
         claims = spec.get("resourceClaims")
-        self.pods[key] = Pod(
-            namespace=namespace,
-            name=meta["name"],
-            uid=_get(meta, "uid", str, "metadata.uid", ""),
-            labels=_get(meta, "labels", dict, "metadata.labels", {}),
-            annotations=_get(meta, "annotations", dict, "metadata.annotations", {}),
-            owner=self.controller(meta) if "ownerReferences" in meta else None,
-            node=_get(spec, "nodeName", str, "spec.nodeName", ""),
-            nominated=_get(status, "nominatedNodeName", str, "status.nominatedNodeName", ""),
-            phase=phase,
-            terminating=meta.get("deletionTimestamp") is not None,
-            ready=bool(ready),
-            requests=effective_requests(spec, status),
-            priority=_get(spec, "priority", int, "spec.priority", 0),
-            placement=_placement(spec, meta) if _PLACING & spec.keys() else UNCONSTRAINED,
-            created=created,
-            finished=self.finish(status) if phase in ("Succeeded", "Failed") else None,
-            gated=bool(spec.get("schedulingGates")),
-            resource_claims=tuple(claim["name"] for claim in claims) if claims else (),
+        self.pods.append(
+            Pod(
+                namespace=namespace,
+                name=meta["name"],
+                uid=_get(meta, "uid", str, "metadata.uid", ""),
+                labels=_labels(meta),
+                annotations=_get(meta, "annotations", dict, "metadata.annotations", {}),
+                owner=self.controller(meta) if "ownerReferences" in meta else None,
+                node=_get(spec, "nodeName", str, "spec.nodeName", ""),
+                nominated=_get(status, "nominatedNodeName", str, "status.nominatedNodeName", ""),
+                phase=phase,
+                terminating=meta.get("deletionTimestamp") is not None,
+                ready=bool(ready),
+                requests=effective_requests(spec, status),
+                priority=_get(spec, "priority", int, "spec.priority", 0),
+                placement=self.placement(raw) if _is_placed(spec) else UNCONSTRAINED,
+                created=created,
+                finished=self.finish(status) if phase in ("Succeeded", "Failed") else None,
+                gated=bool(_get(spec, "schedulingGates", list, "spec.schedulingGates", [])),
+                resource_claims=tuple(claim["name"] for claim in claims) if claims else (),
+            )
         )
+
+    def placement(self, raw: Raw) -> Placement:
+        """Where the pod may run: one object for equal ones, the first of which is looked at closely."""
+        placement = _placement(raw["spec"], raw["metadata"])
+        known = self.placements.get(placement)
+        if known is None:
+            if found := fault(raw):
+                raise found
+            known = self.placements[placement] = placement
+        return known
 
     def finish(self, status: Raw) -> float | None:
         """When the last container ended, or the last condition changed where no container says."""
@@ -322,7 +361,7 @@ class _Decoder:
         required = (spec.get("nodeAffinity") or _NOTHING).get("required")
         self.cluster.volumes[meta["name"]] = Volume(
             name=meta["name"],
-            labels=_get(meta, "labels", dict, "metadata.labels", {}),
+            labels=_labels(meta),
             node_terms=node_selector_terms(required["nodeSelectorTerms"], "spec.nodeAffinity.required") if required else None,
         )
 
@@ -337,7 +376,7 @@ class _Decoder:
         )
 
     def namespace(self, raw: Raw, meta: Raw) -> None:
-        self.cluster.namespaces[meta["name"]] = _get(meta, "labels", dict, "metadata.labels", {})
+        self.cluster.namespaces[meta["name"]] = _labels(meta)
 
 
 @lru_cache(maxsize=4096)
@@ -345,17 +384,18 @@ def _toleration(key: str, operator: str, value: str, effect: str) -> Toleration:
     return Toleration(key, operator, value, effect)
 
 
-@lru_cache(maxsize=65536)
-def _shared(placement: Placement) -> Placement:
-    """One object for equal placements: pods of one workload share it."""
-    return placement
+def _is_placed(spec: Raw) -> bool:
+    """Whether anything in a pod's spec limits where it may run."""
+    return bool(_PLACING & spec.keys()) or any(
+        "ports" in container for key in ("containers", "initContainers") for container in spec.get(key) or ()
+    )
 
 
 def _placement(spec: Raw, meta: Raw) -> Placement:
     affinity = spec.get("affinity") or _NOTHING
     node_affinity = (affinity.get("nodeAffinity") or _NOTHING).get("requiredDuringSchedulingIgnoredDuringExecution")
     field = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
-    placement = Placement(
+    return Placement(
         node_selector=tuple(sorted(_get(spec, "nodeSelector", dict, "spec.nodeSelector", {}).items())),
         node_terms=None if node_affinity is None else node_selector_terms(node_affinity["nodeSelectorTerms"], field),
         tolerations=tuple(
@@ -367,25 +407,26 @@ def _placement(spec: Raw, meta: Raw) -> Placement:
         spread=tuple(
             _spread(constraint, meta, f"spec.topologySpreadConstraints[{index}]")
             for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ())
-            if constraint.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
+            if (constraint.get("whenUnsatisfiable") or "DoNotSchedule") == "DoNotSchedule"
         ),
         host_ports=_host_ports(spec),
-        volume_claims=tuple(
-            volume["persistentVolumeClaim"]["claimName"]
-            if "persistentVolumeClaim" in volume
-            # A generic ephemeral volume has a claim named after the pod and the volume.
-            else f"{meta['name']}-{volume['name']}"
-            for volume in spec.get("volumes") or ()
-            if "persistentVolumeClaim" in volume or "ephemeral" in volume
-        ),
+        volume_claims=tuple(_claims(spec, meta)),
     )
-    return UNCONSTRAINED if placement == UNCONSTRAINED else _shared(placement)
+
+
+def _claims(spec: Raw, meta: Raw) -> Iterator[str]:
+    for volume in spec.get("volumes") or ():
+        if (claim := volume.get("persistentVolumeClaim")) is not None:
+            yield claim["claimName"]
+        elif volume.get("ephemeral") is not None:
+            # A generic ephemeral volume has a claim named after the pod and the volume.
+            yield f"{meta['name']}-{volume['name']}"
 
 
 def _pod_terms(affinity: Raw, kind: str, meta: Raw) -> tuple[AffinityTerm, ...]:
     terms = (affinity.get(kind) or _NOTHING).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     field = f"spec.affinity.{kind}.requiredDuringSchedulingIgnoredDuringExecution"
-    own = (meta.get("namespace", "default"),)
+    own = (meta.get("namespace") or "default",)
     return tuple(
         AffinityTerm(
             topology_key=term["topologyKey"],
@@ -403,12 +444,12 @@ def _spread(raw: Raw, meta: Raw, field: str) -> SpreadConstraint:
     if selector is not None:
         selector = selector.also((k, labels[k]) for k in raw.get("matchLabelKeys") or () if k in labels)
     return SpreadConstraint(
-        topology_key=raw.get("topologyKey", HOSTNAME),
+        topology_key=raw["topologyKey"],
         max_skew=raw["maxSkew"],
         min_domains=raw.get("minDomains") or 1,
         selector=selector,
-        honor_affinity=raw.get("nodeAffinityPolicy", "Honor") == "Honor",
-        honor_taints=raw.get("nodeTaintsPolicy", "Ignore") == "Honor",
+        honor_affinity=(raw.get("nodeAffinityPolicy") or "Honor") == "Honor",
+        honor_taints=raw.get("nodeTaintsPolicy") == "Honor",
     )
 
 
@@ -422,57 +463,3 @@ def _host_ports(spec: Raw) -> tuple[HostPort, ...]:
         for port in container.get("ports") or ()
         if (number := port.get("hostPort") or (port.get("containerPort") if on_host else 0))
     )
-
-
-_SHAPES: tuple[tuple[tuple[str, ...], type], ...] = tuple(
-    (tuple(path.split(".")), kind)
-    for path, kind in (
-        ("spec.containers.*", dict),
-        ("spec.containers.*.resources", dict),
-        ("spec.containers.*.resources.requests", dict),
-        ("spec.containers.*.resources.limits", dict),
-        ("spec.containers.*.ports", list),
-        ("spec.initContainers", list),
-        ("spec.initContainers.*", dict),
-        ("spec.initContainers.*.resources", dict),
-        ("spec.initContainers.*.resources.requests", dict),
-        ("spec.affinity", dict),
-        ("spec.affinity.nodeAffinity", dict),
-        ("spec.affinity.podAffinity", dict),
-        ("spec.affinity.podAntiAffinity", dict),
-        ("spec.tolerations", list),
-        ("spec.tolerations.*", dict),
-        ("spec.taints.*", dict),
-        ("spec.topologySpreadConstraints", list),
-        ("spec.topologySpreadConstraints.*", dict),
-        ("spec.resourceClaims", list),
-        ("spec.resourceClaims.*", dict),
-        ("spec.volumes", list),
-        ("spec.volumes.*", dict),
-        ("spec.overhead", dict),
-        ("spec.resources", dict),
-        ("spec.selector", dict),
-        ("metadata.ownerReferences.*", dict),
-        ("status.conditions.*", dict),
-        ("status.containerStatuses", list),
-        ("status.containerStatuses.*", dict),
-    )
-)
-
-
-def _misshapen(raw: Raw) -> str | None:
-    """The first field that is not of the API's type; looked for only once something has gone wrong."""
-
-    def walk(value: Any, path: tuple[str, ...], kind: type, trail: str) -> str | None:
-        if value is None:
-            return None
-        if not path:
-            return None if isinstance(value, kind) else trail
-        if path[0] == "*":
-            members = enumerate(value) if isinstance(value, list) else ()
-            return next((f for i, v in members if (f := walk(v, path[1:], kind, f"{trail}[{i}]"))), None)
-        if not isinstance(value, dict):
-            return None
-        return walk(value.get(path[0]), path[1:], kind, f"{trail}.{path[0]}" if trail else path[0])
-
-    return next((found for path, kind in _SHAPES if (found := walk(raw, path, kind, ""))), None)

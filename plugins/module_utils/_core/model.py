@@ -17,7 +17,6 @@ from .selectors import Labels, LabelSelector, NodeSelectorTerm
 Resources = Mapping[str, int]
 
 PODS = "pods"
-HOSTNAME = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True)
