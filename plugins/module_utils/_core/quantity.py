@@ -11,6 +11,7 @@ gets it rounded up, as ``Quantity.Value`` and ``Quantity.MilliValue`` do.
 from __future__ import annotations
 
 import re
+import reprlib
 from fractions import Fraction
 from functools import lru_cache
 
@@ -40,17 +41,17 @@ def parse(text: str | int | float) -> Fraction:
         ValueError: It is not a quantity.
     """
     if isinstance(text, bool) or not isinstance(text, (str, int, float)):
-        raise ValueError(f"{text!r} is not a quantity")
+        raise ValueError(f"{reprlib.repr(text)} is not a quantity")
     written = text if isinstance(text, str) else repr(text)
     match = _NUMBER.fullmatch(written) if len(written) <= _LONGEST else None
     if not match or not written.isascii():
-        raise ValueError(f"{text!r} is not a quantity")
+        raise ValueError(f"{reprlib.repr(text)} is not a quantity")
     sign, number, suffix = match.groups()
     scale = _SUFFIXES.get(suffix)
     if scale is None:
         exponent = _EXPONENT.fullmatch(suffix)
         if not exponent or abs(int(exponent[1])) > _LONGEST:
-            raise ValueError(f"{text!r} is not a quantity: unknown suffix {suffix!r}")
+            raise ValueError(f"{reprlib.repr(text)} is not a quantity: unknown suffix {suffix!r}")
         scale = Fraction(10) ** int(exponent[1])
     value = Fraction(number) * scale
     return -value if sign == "-" else value
@@ -59,13 +60,13 @@ def parse(text: str | int | float) -> Fraction:
 def _rounded_up(text: str | int | float, parts: int) -> int:
     value = parse(text) * parts
     if value < 0:
-        raise ValueError(f"{text!r} is negative")
-    return min(-(-value.numerator // value.denominator), _MOST)
+        raise ValueError(f"{reprlib.repr(text)} is negative")
+    return min(-(-value.numerator // value.denominator), _MOST * parts)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=65536, typed=True)
 def milli(text: str | int | float) -> int:
-    """Thousandths, rounded up: how the scheduler counts CPU.
+    """Thousandths, rounded up: how the scheduler counts CPU. The API server keeps nothing finer of any request.
 
     Raises:
         ValueError: It is not a quantity, or negative.
@@ -73,7 +74,7 @@ def milli(text: str | int | float) -> int:
     return _rounded_up(text, 1000)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=65536, typed=True)
 def whole(text: str | int | float) -> int:
     """Whole units, rounded up: how the scheduler counts memory and everything else but CPU.
 
@@ -83,7 +84,7 @@ def whole(text: str | int | float) -> int:
     return _rounded_up(text, 1)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=65536, typed=True)
 def count(text: str | int | float) -> int:
     """A number of devices. The API allows no part of an extended resource.
 
@@ -92,7 +93,7 @@ def count(text: str | int | float) -> int:
     """
     value = parse(text)
     if value < 0:
-        raise ValueError(f"{text!r} is negative")
+        raise ValueError(f"{reprlib.repr(text)} is negative")
     if value.denominator != 1:
-        raise ValueError(f"{text!r} is not a whole number")
+        raise ValueError(f"{reprlib.repr(text)} is not a whole number")
     return min(int(value), _MOST)

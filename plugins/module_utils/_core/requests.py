@@ -11,22 +11,35 @@ resize in place counts the largest of what is wanted, granted and running; the o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from .errors import InputError
 from .quantity import count, milli, whole
 
+Reader: TypeAlias = Callable[[str | int | float], int]
+Unit: TypeAlias = Callable[[str], Reader]
+
 _NOTHING: Mapping[str, Any] = {}
 
 
-def unit_of(resource: str) -> Callable[[str | int | float], int]:
+def unit_of(resource: str) -> Reader:
     """How amounts of a resource are read: CPU in thousandths, devices (a name with a domain) in whole pieces."""
     if resource == "cpu":
         return milli
     return count if "/" in resource else whole
 
 
-def amounts(raw: Mapping[str, Any], field: str) -> dict[str, int]:
+def _exact_unit_of(resource: str) -> Reader:
+    """How amounts are read that are yet to be added up: the sum is rounded, not what it is made of."""
+    return count if "/" in resource else milli
+
+
+def _rounded(resource: str, amount: int) -> int:
+    """A sum of such amounts in the scheduler's unit, rounded up."""
+    return amount if resource == "cpu" or "/" in resource else -(-amount // 1000)
+
+
+def amounts(raw: Mapping[str, Any], field: str, unit: Unit = unit_of) -> dict[str, int]:
     """A resource list in the scheduler's units.
 
     Raises:
@@ -35,7 +48,7 @@ def amounts(raw: Mapping[str, Any], field: str) -> dict[str, int]:
     result = {}
     for name, text in raw.items():
         try:
-            result[name] = unit_of(name)(text)
+            result[name] = unit(name)(text)
         except (ValueError, TypeError) as error:
             fix = "ask for a whole number of devices" if "/" in name else "write a quantity such as 500m, 2 or 16Gi"
             raise InputError(f"{error}; {fix}", field=f"{field}[{name}]") from None
@@ -53,19 +66,21 @@ def _raise_to(total: dict[str, int], other: Mapping[str, int]) -> None:
             total[name] = amount
 
 
-def _asked(resources: Mapping[str, Any], field: str) -> dict[str, int]:
+def _asked(resources: Mapping[str, Any], field: str, unit: Unit) -> dict[str, int]:
     """Requests; a resource that has a limit alone requests that limit, as the API server defaults it."""
     requests, limits = resources.get("requests") or _NOTHING, resources.get("limits") or _NOTHING
     if limits.keys() <= requests.keys():
-        return amounts(requests, f"{field}.requests")
-    return amounts(limits, f"{field}.limits") | amounts(requests, f"{field}.requests")
+        return amounts(requests, f"{field}.requests", unit)
+    return amounts(limits, f"{field}.limits", unit) | amounts(requests, f"{field}.requests", unit)
 
 
 def _resized(asked: dict[str, int], status: Mapping[str, Any], infeasible: bool, field: str) -> dict[str, int]:
     """Requests of a container (or pod) that was or is being resized in place."""
     result = {} if infeasible else dict(asked)
-    _raise_to(result, amounts((status.get("resources") or _NOTHING).get("requests") or _NOTHING, f"{field}.resources"))
-    _raise_to(result, amounts(status.get("allocatedResources") or _NOTHING, f"{field}.allocatedResources"))
+    _raise_to(
+        result, amounts((status.get("resources") or _NOTHING).get("requests") or _NOTHING, f"{field}.resources", _exact_unit_of)
+    )
+    _raise_to(result, amounts(status.get("allocatedResources") or _NOTHING, f"{field}.allocatedResources", _exact_unit_of))
     return result
 
 
@@ -86,9 +101,9 @@ def effective_requests(spec: Mapping[str, Any], status: Mapping[str, Any]) -> di
     if len(containers) == 1 and not spec.keys() & {"initContainers", "overhead", "resources"}:
         state = status.get("containerStatuses")
         if not state or not state[0].get("resources"):
-            simple = _asked(containers[0].get("resources") or _NOTHING, "spec.containers[0].resources")
+            simple = _asked(containers[0].get("resources") or _NOTHING, "spec.containers[0].resources", unit_of)
             return simple if all(simple.values()) else {name: n for name, n in simple.items() if n}
-    return {name: amount for name, amount in _in_full(spec, status).items() if amount}
+    return {name: _rounded(name, amount) for name, amount in _in_full(spec, status).items() if amount}
 
 
 def _in_full(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, int]:
@@ -99,7 +114,7 @@ def _in_full(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, in
     infeasible = pending_resize.get("reason") == "Infeasible"
 
     def of(container: Mapping[str, Any], field: str, may_resize: bool) -> dict[str, int]:
-        asked = _asked(container.get("resources") or _NOTHING, f"{field}.resources")
+        asked = _asked(container.get("resources") or _NOTHING, f"{field}.resources", _exact_unit_of)
         state = statuses.get(container.get("name"), _NOTHING)
         if not may_resize or not state.get("resources"):
             return asked
@@ -125,9 +140,19 @@ def _in_full(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, in
     _raise_to(total, peak)
 
     if spec.get("resources"):
-        asked = _asked(spec["resources"], "spec.resources")
-        if status.get("resources"):
-            asked = _resized(asked, status, infeasible, "status")
-        total |= {n: v for n, v in asked.items() if n in ("cpu", "memory") or n.startswith("hugepages-")}
-    _add(total, amounts(spec.get("overhead") or _NOTHING, "spec.overhead"))
+        asked = {n: v for n, v in _asked_by_pod(spec["resources"], total).items() if n in ("cpu", "memory") or _huge(n)}
+        resized = _resized(asked, status, infeasible, "status") if status.get("resources") else asked
+        total |= {name: resized.get(name, 0) for name in asked}
+    _add(total, amounts(spec.get("overhead") or _NOTHING, "spec.overhead", _exact_unit_of))
     return total
+
+
+def _asked_by_pod(resources: Mapping[str, Any], containers: Mapping[str, int]) -> dict[str, int]:
+    """Pod-level requests; a limit alone is the request only of what no container requests (or of huge pages)."""
+    requests = amounts(resources.get("requests") or _NOTHING, "spec.resources.requests", _exact_unit_of)
+    limits = amounts(resources.get("limits") or _NOTHING, "spec.resources.limits", _exact_unit_of)
+    return {name: limit for name, limit in limits.items() if name not in containers or _huge(name)} | requests
+
+
+def _huge(resource: str) -> bool:
+    return resource.startswith("hugepages-")
