@@ -110,7 +110,7 @@ def shared_replicas(labels: Mapping[str, str], resource: str) -> int | None:
         return None
     strategy = labels.get("nvidia.com/gpu.sharing-strategy", "none")
     replicas = str(labels.get("nvidia.com/gpu.replicas", ""))
-    count = int(replicas) if replicas.isdecimal() else 0
+    count = int(replicas) if re.fullmatch("[0-9]{1,9}", replicas) else 0
     named = str(labels.get("nvidia.com/gpu.product", "")).endswith("-SHARED")
     # With the resource renamed to gpu.shared, what is left under the plain name is whole.
     if (strategy in ("time-slicing", "mps") and count > 1) or named:

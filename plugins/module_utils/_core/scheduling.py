@@ -285,8 +285,9 @@ def _same_zone(volume_labels: Mapping[str, str], node: Node) -> bool:
     """VolumeZone: a volume's zone labels (several values joined by __) hold the node's; a node without any passes."""
     if not any(key in node.labels for key in _ZONES):
         return True
-    return all(
-        (node.labels.get(key) or node.labels.get(newer)) in volume_labels[key].split("__")
-        for key, newer in _ZONES.items()
-        if key in volume_labels
-    )
+    for key, newer in _ZONES.items():
+        zones = [zone.strip() for zone in volume_labels.get(key, "").split("__")]
+        # A label with an empty zone is passed over, as the scheduler does.
+        if all(zones) and node.labels.get(key, node.labels.get(newer)) not in zones:
+            return False
+    return True

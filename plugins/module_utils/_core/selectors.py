@@ -15,7 +15,8 @@ from .errors import InputError
 Labels = Mapping[str, str]
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-_INTEGER = re.compile(r"[+-]?\d+")
+# Go reads labels as int64; what is longer is no number to it.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
