@@ -50,8 +50,9 @@ def amounts(raw: Mapping[str, Any], field: str, unit: Unit = unit_of) -> dict[st
         try:
             result[name] = unit(name)(text)
         except (ValueError, TypeError) as error:
+            wrong = f"{type(text).__name__} is not a quantity" if isinstance(text, (dict, list)) else str(error)
             fix = "ask for a whole number of devices" if "/" in name else "write a quantity such as 500m, 2 or 16Gi"
-            raise InputError(f"{error}; {fix}", field=f"{field}[{name}]") from None
+            raise InputError(f"{wrong}; {fix}", field=f"{field}[{name}]") from None
     return result
 
 

@@ -134,7 +134,7 @@ _TERM = re.compile(
       | (?P<set_key>[^\s=!,()]+)\s+(?P<set_op>in|notin)\s*\((?P<set>[^()]*)\)
       | (?P<key>[^\s=!,()<>]+)\s*(?P<op>==|=|!=|>|<)\s*(?P<value>[^\s=!,()<>]*)
       | (?P<present>[^\s=!,()]+)
-    )\s*(?:,|$)""",
+    )\s*(?:(?P<more>,)|$)""",
     re.VERBOSE,
 )
 
@@ -147,7 +147,8 @@ def parse_selector(text: str) -> LabelSelector:
     """
     requirements: list[Requirement] = []
     position = 0
-    while position < len(text):
+    more = bool(text.strip())
+    while more:
         match = _TERM.match(text, position)
         if not match:
             raise InputError(f"cannot read {text[position:]!r}; write it as for kubectl -l", field="node_selector")
@@ -165,4 +166,5 @@ def parse_selector(text: str) -> LabelSelector:
         else:
             requirements.append(Requirement(part["present"], "Exists"))
         position = match.end()
+        more = part["more"] is not None
     return LabelSelector(tuple(requirements))
