@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.gpuops.defrag.plugins.modules import gpu_snapshot
+from ansible_collections.gpuops.defrag.tests.unit.running import run_module
 
 Object = dict[str, Any]
 
@@ -68,13 +68,8 @@ def dest(tmp_path: Path) -> str:
 def run(capsys: pytest.CaptureFixture[str]) -> Any:
     """Run the module with arguments; what it prints."""
 
-    def run(*, code: int = 0, check: bool = False, diff: bool = False, **arguments: Any) -> Object:
-        given = {**arguments, "_ansible_check_mode": check, "_ansible_diff": diff}
-        with patch_module_args(given), pytest.raises(SystemExit) as end:
-            gpu_snapshot.main()
-        result: Object = json.loads(capsys.readouterr().out)
-        assert end.value.code == code, result
-        return result
+    def run(**arguments: Any) -> Object:
+        return run_module(gpu_snapshot, capsys, **arguments)
 
     return run
 

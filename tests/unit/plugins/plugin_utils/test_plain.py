@@ -1,0 +1,29 @@
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible.template import Templar, trust_as_template
+
+from ansible_collections.gpuops.defrag.plugins.plugin_utils.plain import plain
+
+
+@pytest.mark.parametrize("value", [None, True, 1, 2.5, "text", [], {}, [{"a": [1, "b"]}], {"a": {"b": None}}], ids=repr)
+def test_plain_values_stay_what_they_are(value: Any) -> None:
+    assert plain(value) == value
+    assert type(plain(value)) is type(value)
+
+
+def test_tuples_become_lists() -> None:
+    assert plain(({"a": (1,)},)) == [{"a": [1]}]
+
+
+def test_what_the_controller_passes_loses_its_tags_and_is_rendered() -> None:
+    given = {"a": [trust_as_template("{{ 1 + 1 }}"), trust_as_template("text")]}
+    lazy = Templar(variables={"given": given}).template(trust_as_template("{{ given }}"))
+    made = plain(lazy)
+    assert made == {"a": [2, "text"]}
+    assert [type(made), type(made["a"]), type(made["a"][1])] == [dict, list, str]
