@@ -206,7 +206,9 @@ class _Decoder:
             if not pod.active:
                 cluster.finished.append(pod)
             elif not pod.node:
-                cluster.pending.append(pod)
+                # One that is being deleted waits for nothing any more: the scheduler passes it over.
+                if not pod.terminating:
+                    cluster.pending.append(pod)
             elif pod.node in cluster.bound:
                 cluster.bound[pod.node].append(pod)
             else:
@@ -327,7 +329,7 @@ class _Decoder:
     def budget(self, raw: Raw, meta: Raw) -> None:
         spec = _get(raw, "spec", dict, "spec", {})
         status = _get(raw, "status", dict, "status", {})
-        current = status.get("observedGeneration", 0) >= meta.get("generation", 0)
+        current = (status.get("observedGeneration") or 0) >= (meta.get("generation") or 0)
         self.cluster.budgets.append(
             PodDisruptionBudget(
                 namespace=_get(meta, "namespace", str, "metadata.namespace", "default"),
@@ -337,9 +339,9 @@ class _Decoder:
                 max_unavailable=spec.get("maxUnavailable"),
                 unhealthy_policy=spec.get("unhealthyPodEvictionPolicy") or "IfHealthyBudget",
                 disruptions_allowed=status.get("disruptionsAllowed") if current else None,
-                current_healthy=status.get("currentHealthy", 0),
-                desired_healthy=status.get("desiredHealthy", 0),
-                expected_pods=status.get("expectedPods", 0),
+                current_healthy=status.get("currentHealthy") or 0,
+                desired_healthy=status.get("desiredHealthy") or 0,
+                expected_pods=status.get("expectedPods") or 0,
             )
         )
 

@@ -260,7 +260,7 @@ class Cluster:
     Attributes:
         nodes: By name, in the order read.
         bound: Active pods by node name; every node has an entry.
-        pending: Active pods that are on no node.
+        pending: Active pods that are on no node and not being deleted.
         finished: Succeeded and Failed pods.
         namespaces: Labels by namespace name, for those that were read.
         kinds: The kinds that were read; a kind that is missing is unknown, not empty.
