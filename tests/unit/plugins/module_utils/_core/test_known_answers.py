@@ -75,18 +75,14 @@ def test_shares_are_not_truncated() -> None:
 @pytest.mark.parametrize(
     ("init", "gpus"),
     [
-        ([("init", 4, None)], 4),
-        ([("sidecar", 1, "Always")], 2),
-        ([("sidecar", 1, "Always"), ("init", 4, None)], 5),
+        ([container("init", requests={GPU: "4"})], 4),
+        ([container("sidecar", requests={GPU: "1"}, restartPolicy="Always")], 2),
+        ([container("sidecar", requests={GPU: "1"}, restartPolicy="Always"), container("init", requests={GPU: "4"})], 5),
     ],
     ids=["init container of 4", "sidecar of 1", "sidecar of 1, then init container of 4"],
 )
-def test_init_containers_and_sidecars_beside_an_app_of_one(init: list[tuple[str, int, str | None]], gpus: int) -> None:
-    containers = [
-        container(name, requests={GPU: str(count)}, **({"restartPolicy": policy} if policy else {}))
-        for name, count, policy in init
-    ]
-    assert measured([node("n1"), pod("p", 1, "n1", initContainers=containers)])["gpus_allocated"] == gpus
+def test_init_containers_and_sidecars_beside_an_app_of_one(init: list[Object], gpus: int) -> None:
+    assert measured([node("n1"), pod("p", 1, "n1", initContainers=init)])["gpus_allocated"] == gpus
 
 
 @pytest.mark.parametrize(
