@@ -43,6 +43,13 @@ T = TypeVar("T")
 
 _NOTHING: Raw = {}
 WORKLOADS = ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicationController")
+# API groups of the kinds that are read; others have kinds of the same name (Longhorn a Node, Volcano a Job).
+_GROUPS = {
+    **dict.fromkeys(("Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "Namespace", "ReplicationController"), ""),
+    **dict.fromkeys(("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet"), "apps"),
+    "PodDisruptionBudget": "policy",
+    "Job": "batch",
+}
 # The kubelet's default pod limit, for a node written by hand that names none. Real nodes always do.
 USUAL_PODS = 110
 # The keys of a pod's spec that limit where it may run; with none of them the placement is the common empty one.
@@ -118,6 +125,12 @@ def objects(documents: Iterable[Any]) -> Iterator[Raw]:
             open_lists.pop()
 
 
+def namesake(raw: Raw) -> bool:
+    """Whether an object only has the kind's name, being of another API group than the kind that is read."""
+    version, group = raw.get("apiVersion"), _GROUPS.get(raw["kind"])
+    return group is not None and isinstance(version, str) and group != (version.rpartition("/")[0])
+
+
 def _name(raw: Raw) -> str | None:
     """The object's name, if it has one."""
     meta = raw.get("metadata")
@@ -174,10 +187,10 @@ class _Decoder:
         kinds = set()
         for raw in objects(documents):
             kind = raw["kind"]
-            kinds.add(kind)
             reader = readers.get(kind)
-            if reader is None:
+            if reader is None or namesake(raw):
                 continue
+            kinds.add(kind)
             try:
                 # Nodes and pods are many: they are looked at closely only when reading them fails.
                 found = fault(raw) if kind not in ("Node", "Pod") else None

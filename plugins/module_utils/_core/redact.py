@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from .decode import namesake
 from .errors import InputError
 from .pools import PRODUCT_LABELS
 from .selectors import LabelSelector
@@ -480,7 +481,7 @@ def _identity(item: Raw) -> tuple[str, str, str]:
 def _rewrite(objects: Iterable[Raw], names: Names) -> list[dict[str, Any]]:
     result = []
     for item in objects:
-        shape = _KINDS.get(item["kind"])
+        shape = None if namesake(item) else _KINDS.get(item["kind"])
         if shape is None:
             continue
         try:

@@ -479,3 +479,21 @@ def test_decoding_changes_nothing_in_its_input() -> None:
     documents = everything()
     decode(documents)
     assert documents == everything()
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "read"),
+    [
+        ("v1", "Node", True),
+        (None, "Node", True),
+        ("longhorn.io/v1beta2", "Node", False),
+        ("batch/v1", "Job", True),
+        ("batch.volcano.sh/v1alpha1", "Job", False),
+        ("policy/v1", "PodDisruptionBudget", True),
+    ],
+)
+def test_a_namesake_of_another_api_group_is_passed_over(version: str | None, kind: str, read: bool) -> None:
+    raw = {"kind": kind, "metadata": {"name": "n"}} | ({"apiVersion": version} if version else {})
+    cluster = decode([raw])
+    assert (cluster.kinds == {kind}) is read
+    assert bool(cluster.nodes or cluster.workloads or cluster.budgets) is read

@@ -836,3 +836,7 @@ def test_selected_nodes_keep_their_pods_and_those_that_wait() -> None:
     waiting = pod("p3")
     assert select_nodes([*objects, waiting], parse_selector("pool=a")) == [objects[0], objects[3], space, waiting]
     assert select_nodes([*objects, waiting], parse_selector("")) == [*objects, waiting]
+
+
+def test_a_namesake_of_another_api_group_is_dropped() -> None:
+    assert reduce([{"apiVersion": "longhorn.io/v1beta2", "kind": "Node", "metadata": {"name": "n"}}]) == []
