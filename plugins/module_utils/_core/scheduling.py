@@ -102,7 +102,8 @@ class Fit:
         if placement.host_ports and self._port_taken(node):
             found.append(Refusal.HOST_PORT)
         if placement.volume_claims:
-            found.extend(self._volumes(node))
+            told = set(self._volumes(node))
+            found.extend(refusal for refusal in Refusal if refusal in told)
         if not all(spread.allows(node) for spread in self._spread):
             found.append(Refusal.TOPOLOGY_SPREAD)
         if self._affinity and not self._affinity.attract(node):
