@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit import audit
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.measures import AuditOptions
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.audit import audit
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.measures import AuditOptions
 
 RUNS = 15
 COPIES = 10

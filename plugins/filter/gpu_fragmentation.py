@@ -11,7 +11,7 @@ from ansible.errors import AnsibleFilterError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ..module_utils._arguments import AUDIT_ARGUMENTS, audit_params
-from ..module_utils._core.audit import audit
+from ..module_utils._core.audit.audit import audit
 from ..module_utils._core.errors import InputError
 from ..plugin_utils.plain import plain
 

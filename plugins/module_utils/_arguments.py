@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._core.decode import epoch
+from ._core.audit.measures import AuditOptions
 from ._core.errors import InputError
-from ._core.measures import AuditOptions
-from ._core.selectors import LabelSelector, label_selector, parse_selector
+from ._core.kube.decode import epoch
+from ._core.kube.selectors import LabelSelector, label_selector, parse_selector
 
 SOURCE_ARGUMENTS: dict[str, dict[str, Any]] = {
     "src": {"type": "path", "required": True},

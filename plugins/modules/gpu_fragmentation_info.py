@@ -463,7 +463,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import (
     SOURCE_ARGUMENTS,
     audit_params,
 )
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit import audit
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.audit import audit
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._snapshot import read_objects
 

@@ -144,9 +144,9 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import SOURCE_ARGUMENTS, node_selector
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.decode import decode, objects
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.redact import hash_names, reduce, select_nodes
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import decode, objects
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.snapshot.redact import hash_names, reduce, select_nodes
 from ansible_collections.gpuops.defrag.plugins.module_utils._snapshot import (
     differs,
     read_objects,

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit import audit
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.decode import decode
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.layout import Layout
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.measures import AuditOptions
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.model import Pod
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.audit import audit
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.measures import AuditOptions
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.cluster.layout import Layout
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import decode
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.model import Pod
 
 Object = dict[str, Any]
 

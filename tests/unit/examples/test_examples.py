@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit import audit
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.decode import objects
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.measures import AuditOptions
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.redact import Hasher, hash_names, reduce
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.audit import audit
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.measures import AuditOptions
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import objects
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.snapshot.redact import Hasher, hash_names, reduce
 from ansible_collections.gpuops.defrag.plugins.module_utils._snapshot import read_objects
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"

@@ -17,8 +17,8 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import (
     audit_params,
     node_selector,
 )
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.measures import AuditOptions
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.measures import AuditOptions
 
 
 def documented(fragment: ModuleType) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit import audit
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.measures import AuditOptions
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.audit import audit
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.measures import AuditOptions
 
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"

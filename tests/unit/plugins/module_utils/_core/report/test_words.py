@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.cluster.scheduling import Refusal
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.words import (
     REASONS,
     clean,
@@ -22,7 +23,6 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.words i
     shorten,
     size_of,
 )
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.scheduling import Refusal
 from ansible_collections.gpuops.defrag.tests.unit.plugins.module_utils._core.report.clusters import audited, pod
 
 

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
+from ..kube.model import PODS, AffinityTerm, Node, Pod, SpreadConstraint, Taint
 from .layout import Layout
-from .model import PODS, AffinityTerm, Node, Pod, SpreadConstraint, Taint
 
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.decode import objects
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.shapes import _KINDS, Shape, fault
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import objects
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.shapes import _KINDS, Shape, fault
 from ansible_collections.gpuops.defrag.tests.unit.builders import Object, claim, container, node, pod, volume
 from ansible_collections.gpuops.defrag.tests.unit.everything import everything
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .decode import decode
+from ..kube.decode import decode
 from .measures import AuditOptions, measure
 from .result import as_result
 

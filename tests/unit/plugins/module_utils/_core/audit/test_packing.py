@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.packing import Amounts, Fewest, fewest_nodes
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.packing import Amounts, Fewest, fewest_nodes
 
 NODE = st.tuples(st.sampled_from([2, 4, 8]), st.sampled_from([8, 16, 32]), st.just(3))
 POD = st.tuples(st.sampled_from([1, 1, 2, 3, 4, 5, 8]), st.integers(0, 10), st.just(1))

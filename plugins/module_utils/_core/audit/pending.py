@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from .layout import Layout
-from .model import Pod
-from .pools import GpuNode, Survey
-from .scheduling import Fit, Refusal, selects
+from ..cluster.layout import Layout
+from ..cluster.pools import GpuNode, Survey
+from ..cluster.scheduling import Fit, Refusal, selects
+from ..kube.model import Pod
 
 SHOWN_NODES = 5
 """So many nodes with GPUs enough are named with their reasons."""

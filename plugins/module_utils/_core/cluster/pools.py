@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..kube.model import PODS, Node, Pod
+from ..kube.selectors import LabelSelector
 from .layout import Layout
-from .model import PODS, Node, Pod
-from .selectors import LabelSelector
 
 PRODUCT_LABELS = (
     "nvidia.com/gpu.product",

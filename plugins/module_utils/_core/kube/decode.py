@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from .errors import InputError
+from ..errors import InputError
 from .model import (
     PODS,
     UNCONSTRAINED,

@@ -15,10 +15,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from .decode import namesake
-from .errors import InputError
-from .pools import PRODUCT_LABELS
-from .selectors import LabelSelector
+from ..cluster.pools import PRODUCT_LABELS
+from ..errors import InputError
+from ..kube.decode import namesake
+from ..kube.selectors import LabelSelector
 
 Raw = Mapping[str, Any]
 Leaf: TypeAlias = Callable[[Any, "Names"], Any]

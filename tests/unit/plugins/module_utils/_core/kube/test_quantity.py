@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.quantity import count, milli, parse, whole
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.quantity import count, milli, parse, whole
 
 # How many of the base unit each suffix stands for, written out.
 SUFFIXES = {

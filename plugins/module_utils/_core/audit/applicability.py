@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from .model import Pod
+from ..kube.model import Pod
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.requests import amounts, effective_requests
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.requests import amounts, effective_requests
 from ansible_collections.gpuops.defrag.tests.unit.builders import GPU, Object, container
 
 GI = 2**30

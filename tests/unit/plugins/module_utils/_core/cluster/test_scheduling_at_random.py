@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.scheduling import Fit
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.cluster.scheduling import Fit
 from ansible_collections.gpuops.defrag.tests.unit.builders import (
     GPU,
     REQUIRED,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.scheduling import Fit
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.cluster.scheduling import Fit
 from ansible_collections.gpuops.defrag.tests.unit.builders import (
     GPU,
     REQUIRED,

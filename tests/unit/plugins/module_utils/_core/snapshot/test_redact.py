@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit import audit
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.decode import decode
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.audit import audit
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.measures import AuditOptions
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.cluster.layout import Layout
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.cluster.scheduling import Fit
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.layout import Layout
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.measures import AuditOptions
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.redact import (
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import decode
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.selectors import parse_selector
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.snapshot.redact import (
     Hasher,
     hash_names,
     reduce,
     select_nodes,
 )
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.scheduling import Fit
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.selectors import parse_selector
 
 Object = dict[str, Any]
 GPU = "nvidia.com/gpu"

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from itertools import chain
 from statistics import median
 
+from ..cluster.layout import Layout
+from ..cluster.pools import GpuNode, Survey, pod_room, survey
+from ..errors import InputError
+from ..kube.model import Cluster, Pod
+from ..kube.selectors import EVERYTHING, LabelSelector
 from .applicability import Unsuited, unsuited
-from .errors import InputError
-from .layout import Layout
-from .model import Cluster, Pod
 from .packing import Amounts, fewest_nodes
 from .pending import Outlook, outlooks
-from .pools import GpuNode, Survey, pod_room, survey
-from .selectors import EVERYTHING, LabelSelector
 
 HOURS_PER_MONTH = 730
 HOURS_PER_YEAR = 8760

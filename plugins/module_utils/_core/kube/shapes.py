@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from .errors import InputError
+from ..errors import InputError
 
 # A mapping has these fields ("!" ends the name of one that must be there; "*" stands for every key), a list has such
 # members. Amounts and times are read, and refused, by those who know them: any value will do here.

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .model import PODS, Cluster, Node, Pod
+from ..kube.model import PODS, Cluster, Node, Pod
 
 
 class Layout:

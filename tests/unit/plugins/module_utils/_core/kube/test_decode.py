@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.decode import decode, epoch, objects
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.model import UNCONSTRAINED, HostPort, Owner, Pod, Taint
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import decode, epoch, objects
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.model import UNCONSTRAINED, HostPort, Owner, Pod, Taint
 from ansible_collections.gpuops.defrag.tests.unit.builders import (
     GPU,
     REQUIRED,

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.selectors import parse_selector
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.selectors import parse_selector
 from ansible_collections.gpuops.defrag.tests.unit.builders import GPU, PRODUCT, Object, measured, node, packed, pod
 
-EXAMPLES = Path(__file__).parents[5] / "examples"
+EXAMPLES = Path(__file__).parents[6] / "examples"
 KEYS = ("gpus_total", "gpus_allocated", "gpus_free", "slots", "slots_usable", "stranded", "stranded_gpus")
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from .errors import InputError
+from ..errors import InputError
 from .quantity import count, milli, whole
 
 Reader: TypeAlias = Callable[[str | int | float], int]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.selectors import (
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.selectors import (
     EVERYTHING,
     LabelSelector,
     Requirement,

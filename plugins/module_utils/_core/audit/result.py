@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from ..cluster.pools import UNNAMED, GpuNode
+from ..kube.model import Pod
 from .measures import HOURS_PER_MONTH, HOURS_PER_YEAR, Fragmentation, Measures
-from .model import Pod
 from .pending import Outlook
-from .pools import UNNAMED, GpuNode
 
 
 def as_result(found: Fragmentation, *, details: bool = False) -> dict[str, Any]:

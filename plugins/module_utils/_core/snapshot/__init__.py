@@ -1,0 +1,4 @@
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""What of a cluster's state may be kept and shared."""
