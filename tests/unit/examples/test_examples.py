@@ -13,7 +13,8 @@ import pytest
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.audit import audit
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.measures import AuditOptions
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import objects
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.snapshot.redact import Hasher, hash_names, reduce
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.snapshot.names import Hasher
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.snapshot.redact import hash_names, reduce
 from ansible_collections.gpuops.defrag.plugins.module_utils._snapshot import read_objects
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"

@@ -21,8 +21,8 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.cluster.schedu
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import decode
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.selectors import parse_selector
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.snapshot.names import Hasher
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.snapshot.redact import (
-    Hasher,
     hash_names,
     reduce,
     select_nodes,
