@@ -19,7 +19,7 @@ from statistics import median
 from ..cluster.layout import Layout
 from ..cluster.pools import GpuNode, Survey, pod_room, survey
 from ..errors import InputError
-from ..kube.model import Cluster, Pod
+from ..kube.model import Cluster, Placement, Pod
 from ..kube.selectors import EVERYTHING, LabelSelector
 from .applicability import Unsuited, unsuited
 from .packing import Amounts, fewest_nodes
@@ -61,8 +61,11 @@ class AuditOptions:
         """Refuse what cannot be measured.
 
         Raises:
-            InputError: A size is below 1, or a number below 0; it names the option.
+            InputError: The resource has no domain, a size is below 1, or a number below 0; it names the option.
         """
+        if "/" not in self.resource:
+            message = f"is {self.resource!r}; the resource of a GPU has a domain, such as nvidia.com/gpu"
+            raise InputError(message, field="resource_name")
         sizes = {"fragmentation_size": self.fragmentation_size, "slot_size": self.slot_size or 1}
         sizes |= {f"sizes[{index}]": size for index, size in enumerate(self.sizes)}
         prices = {f"gpu_hour_prices[{product}]": price for product, price in self.gpu_hour_prices.items()}
@@ -293,7 +296,11 @@ def _typical_pods(nodes: Sequence[GpuNode], sizes: set[int]) -> dict[int, tuple[
 
 
 def _fewest(nodes: Sequence[GpuNode], layout: Layout) -> tuple[int, bool]:
-    """The fewest nodes that could hold the pool's GPU pods. Unhealthy nodes keep theirs; other pods stay put."""
+    """The fewest nodes that could hold the pool's GPU pods. Unhealthy nodes keep theirs; other pods stay put.
+
+    Returns:
+        The number, and whether it is proved.
+    """
     pods: list[Amounts] = []
     offered: list[Amounts] = []
     occupied = kept = 0
@@ -302,25 +309,30 @@ def _fewest(nodes: Sequence[GpuNode], layout: Layout) -> tuple[int, bool]:
             kept += bool(node.pods)
             continue
         occupied += bool(node.pods)
-        cpu, memory = max(0, layout.room(node.node, "cpu")), max(0, layout.room(node.node, "memory"))
-        for gpus, pod_cpu, pod_memory in node.demands:
-            pods.append((gpus, pod_cpu, pod_memory, 1))
-            cpu += pod_cpu
-            memory += pod_memory
-        offered.append((node.gpus, cpu, memory, pod_room(node, layout) + len(node.pods)))
+        # A closed node keeps what it holds and takes nothing more.
+        room = _Room.of(node, layout)
+        gpus, cpu, memory = node.allocated + room.gpus, max(0, room.cpu), max(0, room.memory)
+        for demand in node.demands:
+            pods.append((*demand, 1))
+            cpu += demand[1]
+            memory += demand[2]
+        offered.append((gpus, cpu, memory, room.pods + len(node.pods)))
     fewest = fewest_nodes(pods, offered, occupied)
     return kept + fewest.nodes, fewest.exact
 
 
 def _cost_per_hour(pools: Mapping[str, Measures], options: AuditOptions) -> float | None:
-    """Price of the stranded GPUs for one hour; None where some of them have no price."""
+    """Price of the stranded GPUs for one hour; None without any price, or where some of them have none."""
+    if options.gpu_hour_price is None and not options.gpu_hour_prices:
+        return None
     total = 0.0
     for name, measures in pools.items():
         price = options.gpu_hour_prices.get(name, options.gpu_hour_price)
-        if price is None:
+        if price is not None:
+            total += measures.stranded_now * price
+        elif measures.stranded_now:
             return None
-        total += measures.stranded_now * price
-    return total if pools or options.gpu_hour_price is not None else None
+    return total
 
 
 def _notes(cluster: Cluster, found: Survey, claiming: int) -> list[str]:
@@ -336,15 +348,25 @@ def _notes(cluster: Cluster, found: Survey, claiming: int) -> list[str]:
             f"{names}: pods request {found.resource} that the node does not list (devices behind a DRA driver?): unmeasured"
         )
     for resource, nodes in sorted(found.other_resources.items()):
-        notes.append(f"{nodes} node{'s' if nodes > 1 else ''} also offer {resource}; measure it with resource_name")
+        offering = "1 node also offers" if nodes == 1 else f"{nodes} nodes also offer"
+        notes.append(f"{offering} {resource}; measure it with resource_name")
     if claiming:
         notes.append(f"{claiming} pod(s) on GPU nodes hold devices through ResourceClaims, which these figures do not show")
     if cluster.now is None and cluster.bound:
         notes.append("the input has no times: how long pods live is unknown")
-    waiting = [p for p in cluster.pending if p.placement.volume_claims and found.resource in p.requests]
-    if waiting and "PersistentVolumeClaim" not in cluster.kinds:
-        notes.append("the input has no PersistentVolumeClaims: whether volumes hold pending pods back is unknown")
+    waiting = [p.placement for p in cluster.pending if found.resource in p.requests]
+    unread = [f"{kind}s" for kind in ("PersistentVolumeClaim", "PersistentVolume") if kind not in cluster.kinds]
+    if unread and any(placement.volume_claims for placement in waiting):
+        notes.append(f"the input has no {' and no '.join(unread)}: whether volumes hold pending pods back is unknown")
+    if "Namespace" not in cluster.kinds and any(map(_asks_of_namespaces, waiting)):
+        notes.append("the input has no Namespaces: whom the affinities of pending pods mean is known in part")
     return notes
+
+
+def _asks_of_namespaces(placement: Placement) -> bool:
+    """Whether an affinity term chooses namespaces by labels."""
+    terms = (*placement.affinity, *placement.anti_affinity)
+    return any(term.namespace_selector and term.namespace_selector.requirements for term in terms)
 
 
 def _few(names: Sequence[str], most: int = 3) -> str:

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ..cluster.layout import Layout
-from ..cluster.pools import GpuNode, Survey
+from ..cluster.pools import Survey
 from ..cluster.scheduling import Fit, Refusal, selects
 from ..kube.model import Pod
 
@@ -97,7 +96,7 @@ def outlooks(layout: Layout, found: Survey) -> list[Outlook]:
         else:
             key = _likeness(pod, layout)
             if key not in alike:
-                alike[key] = _look(pod, gpus, layout, found.nodes, resource, free)
+                alike[key] = _look(pod, gpus, layout, found, free)
             result.append(replace(alike[key], pod=pod))
     return result
 
@@ -111,14 +110,14 @@ def _likeness(pod: Pod, layout: Layout) -> object:
     return key
 
 
-def _look(pod: Pod, gpus: int, layout: Layout, nodes: Iterable[GpuNode], resource: str, free: Counter[str]) -> Outlook:
-    fit = Fit(pod, layout, resource)
+def _look(pod: Pod, gpus: int, layout: Layout, found: Survey, free: Counter[str]) -> Outlook:
+    fit = Fit(pod, layout, found.resource)
     firsts = Counter[str]()
     near: list[tuple[str, list[Refusal]]] = []
     admitted: set[str] = set()
     largest = built = 0
     taker: tuple[int, str] | None = None
-    for candidate in nodes:
+    for candidate in found.nodes:
         name = candidate.node.name
         if selects(pod, candidate.node) is None:
             admitted.add(candidate.pool)
@@ -131,6 +130,10 @@ def _look(pod: Pod, gpus: int, layout: Layout, nodes: Iterable[GpuNode], resourc
         firsts[reasons[0]] += 1
         if candidate.free >= gpus and not {Refusal.NODE_SELECTOR, Refusal.NODE_AFFINITY} & set(reasons):
             near.append((name, reasons))
+    if not taker:
+        # A node that is in no figure may take it all the same.
+        takers = (node for node in found.elsewhere if not fit.refusals(node))
+        taker = min(((max(0, layout.room(node, found.resource)), node.name) for node in takers), default=None)
     near.sort(key=lambda entry: (len(entry[1]), entry[0]))
     stocked = sorted(pool for pool in admitted if free[pool] >= gpus)
     if taker:

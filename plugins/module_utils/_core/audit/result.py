@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 from ..cluster.pools import UNNAMED, GpuNode
@@ -180,11 +180,14 @@ def _stranded_by(nodes: list[GpuNode], resource: str, slot_size: int) -> list[di
     pods: dict[tuple[str, str], list[Pod]] = defaultdict(list)
     stranded: dict[tuple[str, str], float] = defaultdict(float)
     for n in nodes:
-        lost = n.stranded(slot_size)
+        held: Counter[tuple[str, str]] = Counter()
         for p in n.pods:
             workload = (p.namespace, str(p.owner) if p.owner else f"Pod/{p.name}")
             pods[workload].append(p)
-            stranded[workload] += lost * p.requests[resource] / n.allocated
+            held[workload] += p.requests[resource]
+        # Added node by node, so that the order of the pods changes no digit.
+        for workload, gpus in held.items():
+            stranded[workload] += n.stranded(slot_size) * gpus / n.allocated
     table: list[dict[str, Any]] = [
         {
             "namespace": workload[0],
@@ -192,10 +195,10 @@ def _stranded_by(nodes: list[GpuNode], resource: str, slot_size: int) -> list[di
             "pods": len(pods[workload]),
             "gpus": sum(p.requests[resource] for p in pods[workload]),
             "nodes": len({p.node for p in pods[workload]}),
-            "stranded": round(gpus, 2),
+            "stranded": round(share, 2),
         }
-        for workload, gpus in stranded.items()
-        if gpus
+        for workload, share in stranded.items()
+        if share
     ]
     table.sort(key=lambda row: (-row["stranded"], row["namespace"], row["owner"]))
     return table

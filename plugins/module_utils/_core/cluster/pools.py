@@ -86,6 +86,7 @@ class Survey:
         shared: Nodes whose GPUs are time-sliced or shared by MPS, with the number of replicas (0 if not told).
         unlisted: Nodes that list none of the resource while their pods request it (devices behind a DRA driver).
         other_resources: Other GPU resources in the cluster: {resource: nodes}.
+        elsewhere: Nodes that offer the resource and are in no figure: shared, or not selected.
     """
 
     resource: str
@@ -93,6 +94,7 @@ class Survey:
     shared: list[tuple[str, int]] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
     other_resources: dict[str, int] = field(default_factory=dict)
+    elsewhere: list[Node] = field(default_factory=list)
 
 
 def product(labels: Mapping[str, str]) -> str | None:
@@ -129,6 +131,8 @@ def survey(layout: Layout, resource: str, selector: LabelSelector) -> Survey:
     result = Survey(resource)
     for name, node in layout.cluster.nodes.items():
         if not selector.matches(node.labels):
+            if node.allocatable.get(resource):
+                result.elsewhere.append(node)
             continue
         gpus, capacity = node.allocatable.get(resource, 0), node.capacity.get(resource, 0)
         for other in node.allocatable:
@@ -142,7 +146,9 @@ def survey(layout: Layout, resource: str, selector: LabelSelector) -> Survey:
         replicas = shared_replicas(node.labels, resource)
         if replicas is not None:
             result.shared.append((name, replicas))
+            result.elsewhere.append(node)
             continue
+
         pods = [pod for pod in layout.pods[name] if resource in pod.requests]
         result.nodes.append(
             GpuNode(

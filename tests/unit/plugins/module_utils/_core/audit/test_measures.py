@@ -207,7 +207,7 @@ def test_mig_slices_are_a_resource_of_their_own() -> None:
     ]
     assert measured(objects)["node_free"] == {"n1": 2}
     assert measured(objects, resource=mig)["node_free"] == {"n1": 4}
-    assert measured(objects)["notes"][:1] == [f"1 node also offer {mig}; measure it with resource_name"]
+    assert measured(objects)["notes"][:1] == [f"1 node also offers {mig}; measure it with resource_name"]
 
 
 @pytest.mark.parametrize(
