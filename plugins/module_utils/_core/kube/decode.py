@@ -71,9 +71,11 @@ def _time(raw: Raw, key: str, field: str) -> float | None:
     text = raw.get(key)
     if text is None:
         return None
+    if not isinstance(text, str):
+        raise expected(str, text, f"{field}{key}")
     try:
         return epoch(text)
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, OverflowError):
         raise InputError(f"{reprlib.repr(text)} is not a time; write it as 2026-11-30T12:00:00Z", field=f"{field}{key}") from None
 
 
@@ -226,7 +228,7 @@ class _Decoder:
                 cluster.bound[pod.node].append(pod)
             else:
                 raise InputError(
-                    f"node {pod.node!r} is not in the input; dump nodes and pods together, all of both",
+                    f"node {reprlib.repr(pod.node)} is not in the input; dump nodes and pods together, all of both",
                     object=f"Pod {pod}",
                     field="spec.nodeName",
                 )

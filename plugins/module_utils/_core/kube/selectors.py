@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
+from .shapes import expected
 
 Labels = Mapping[str, str]
 
@@ -88,11 +90,15 @@ def requirement(raw: Mapping[str, Any], field: str) -> Requirement:
     Raises:
         InputError: The operator is unknown, or its values do not go with it.
     """
-    key, operator, values = raw.get("key"), raw.get("operator"), tuple(raw.get("values") or ())
-    if not isinstance(key, str) or operator not in _OPERATORS:
-        raise InputError(f"{operator!r} on key {key!r} is not a selector operator", field=field)
-    if operator in ("Gt", "Lt") and not (len(values) == 1 and _INTEGER.fullmatch(str(values[0]))):
-        raise InputError(f"{operator} takes one whole number, not {list(values)!r}", field=field)
+    key: Any = raw.get("key")
+    operator, values = raw.get("operator"), tuple(raw.get("values") or ())
+    for name, text in (("key", key), ("operator", operator), *((f"values[{i}]", value) for i, value in enumerate(values))):
+        if not isinstance(text, str):
+            raise expected(str, text, f"{field}.{name}")
+    if operator not in _OPERATORS:
+        raise InputError(f"{reprlib.repr(operator)} is not a selector operator", field=f"{field}.operator")
+    if operator in ("Gt", "Lt") and not (len(values) == 1 and _INTEGER.fullmatch(values[0])):
+        raise InputError(f"{operator} takes one whole number, not {reprlib.repr(list(values))}", field=field)
     if operator in ("In", "NotIn") and not values:
         raise InputError(f"{operator} takes at least one value", field=field)
     return Requirement(key, operator, values)
@@ -151,7 +157,7 @@ def parse_selector(text: str) -> LabelSelector:
     while more:
         match = _TERM.match(text, position)
         if not match:
-            raise InputError(f"cannot read {text[position:]!r}; write it as for kubectl -l", field="node_selector")
+            raise InputError(f"cannot read {reprlib.repr(text[position:])}; write it as for kubectl -l", field="node_selector")
         part = match.groupdict()
         if part["absent"]:
             requirements.append(Requirement(part["absent"], "DoesNotExist"))
