@@ -8,5 +8,5 @@ from hypothesis import HealthCheck, configuration, settings
 
 configuration.set_hypothesis_home_dir("build/cache/hypothesis")
 settings.register_profile("suite", derandomize=True, database=None, deadline=None, max_examples=200)
-settings.register_profile("hard", database=None, deadline=None, max_examples=50_000, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("hard", database=None, deadline=None, max_examples=10_000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")

@@ -35,6 +35,7 @@ FULL: list[Object] = [
     pod("blocked", 7, requests={"cpu": "1000"}),
     pod("bare", 3, "tainted"),
 ]
+TYPES: dict[str, Any] = {"str": str, "int": int, "float": (int, float), "bool": bool, "list": list, "dict": dict}
 OPTIONS: dict[str, Any] = {"gpu_hour_price": 3.0, "details": True}
 
 
@@ -62,11 +63,7 @@ def test_every_key_is_documented_and_nothing_else_is() -> None:
 
 def typed(contains: dict[str, Any], result: dict[str, Any]) -> list[str]:
     """Keys whose value is not of the type that the documentation tells; null is for what is not known."""
-    types: dict[str, type | tuple[type, ...]] = {
-        **{"str": str, "int": int, "float": (int, float)},
-        **{"bool": bool, "list": list, "dict": dict},
-    }
-    return [key for key, told in contains.items() if result[key] is not None and not isinstance(result[key], types[told["type"]])]
+    return [key for key, told in contains.items() if result[key] is not None and not isinstance(result[key], TYPES[told["type"]])]
 
 
 def test_every_value_has_the_type_that_is_documented() -> None:
