@@ -171,13 +171,17 @@ fragmentation:
           description: As a share of the free GPUs.
           type: float
           returned: always
-          sample: 0.017357
+          sample: 0.017357001972386592
         mix:
-          description: How many pods, running and pending, ask for how many GPUs.
+          description: How many pods, running and pending, ask for how many GPUs, and their share of all GPU pods.
           type: list
           elements: dict
           returned: always
-          sample: [{"gpus": 1, "pods": 107, "share": 0.914529}]
+          sample:
+            - {"gpus": 1, "pods": 107, "share": 0.9145299145299145}
+            - {"gpus": 2, "pods": 8, "share": 0.06837606837606838}
+            - {"gpus": 4, "pods": 1, "share": 0.008547008547008548}
+            - {"gpus": 8, "pods": 1, "share": 0.008547008547008548}
     largest_slot:
       description: The most GPUs free on one node.
       type: int
@@ -208,33 +212,33 @@ fragmentation:
           description: The pod's namespace.
           type: str
           returned: always
-          sample: research
+          sample: chat
         pod:
           description: The pod's name.
           type: str
           returned: always
-          sample: train-0
+          sample: medium-1
         gpus:
           description: GPUs it asks for.
           type: int
           returned: always
-          sample: 8
+          sample: 4
         pools:
           description: Pools that it may use and that have its GPUs in all.
           type: list
           elements: str
           returned: always
-          sample: [A100-SXM4-80GB]
+          sample: [NVIDIA-A100-SXM4-80GB]
         pool_free:
           description: Free GPUs of the best stocked of them.
           type: int
           returned: always
-          sample: 8
+          sample: 12
         largest_slot:
           description: The most GPUs free on one node that it may use.
           type: int
           returned: always
-          sample: 2
+          sample: 4
         cause:
           description:
             - V([InsufficientGPU]) alone where every node lacks the GPUs, which is fragmentation and nothing else.
@@ -242,23 +246,25 @@ fragmentation:
           type: list
           elements: str
           returned: always
-          sample: [InsufficientGPU]
+          sample: [Taint]
         refusals:
-          description: GPU nodes by the first reason that each has.
+          description:
+            - How many GPU nodes have each reason as their first. V(InsufficientGPU) comes before V(InsufficientCPU) and
+              V(InsufficientMemory), and after V(NotReady), V(Cordoned), V(NodeSelector), V(NodeAffinity) and V(Taint).
           type: dict
           returned: always
-          sample: {"InsufficientGPU": 4}
+          sample: {"InsufficientGPU": 4, "Taint": 1}
         nodes:
           description: Up to five nodes with GPUs enough that refuse the pod all the same, with all their reasons.
           type: list
           elements: dict
           returned: always
-          sample: [{"node": "gpu-7", "reasons": ["InsufficientCPU", "Taint"]}]
+          sample: [{"node": "spot-1", "reasons": ["Taint"]}]
         message:
           description: The same in a sentence.
           type: str
           returned: always
-          sample: needs 8 GPUs; pool A100-SXM4-80GB has 8 free, at most 2 on one node
+          sample: "needs 4 GPUs; pool NVIDIA-A100-SXM4-80GB has 12 free, node spot-1 has enough of them but refuses it: Taint"
     pending_pods:
       description: Every pending pod that asks for GPUs, the blocked ones too.
       type: list
@@ -269,12 +275,12 @@ fragmentation:
           description: The pod's namespace.
           type: str
           returned: always
-          sample: research
+          sample: chat
         pod:
           description: The pod's name.
           type: str
           returned: always
-          sample: train-0
+          sample: small-1
         gpus:
           description: GPUs it asks for.
           type: int
@@ -290,15 +296,15 @@ fragmentation:
           returned: always
           sample: Fits
         node:
-          description: The node that takes it.
+          description: The node that takes it, or that it is nominated to. Null in every other state.
           type: str
           returned: always
-          sample: gpu-3
+          sample: gpu-1
         message:
           description: The same in a sentence.
           type: str
           returned: always
-          sample: needs 2 GPUs; node gpu-3 takes it, the scheduler has yet to place it
+          sample: needs 2 GPUs; node gpu-1 takes it, the scheduler has yet to place it
     reclaimable_nodes:
       description: GPU nodes that hold nothing but DaemonSet, mirror and finished pods.
       type: list
@@ -316,40 +322,96 @@ fragmentation:
           allocatable: 7
           allocated: 3
           message: 8 GPUs built in, 7 work, 3 requested
+      contains:
+        node:
+          description: The node's name.
+          type: str
+          returned: always
+        capacity:
+          description: GPUs built in.
+          type: int
+          returned: always
+        allocatable:
+          description: GPUs that it offers to pods.
+          type: int
+          returned: always
+        allocated:
+          description: GPUs that its pods request.
+          type: int
+          returned: always
+        message:
+          description: The same in words.
+          type: str
+          returned: always
     shared_nodes:
-      description: Nodes whose GPUs are time-sliced or shared, left out of all figures.
+      description: Nodes whose GPUs are time-sliced or shared by MPS, left out of all figures.
       type: list
       elements: dict
       returned: always
-      sample: [{"node": "t4-1", "replicas": 4, "message": "GPUs are shared, left out of all figures"}]
+      sample: [{"node": "t4-1", "replicas": 4, "message": "GPUs are shared: left out of all figures"}]
+      contains:
+        node:
+          description: The node's name.
+          type: str
+          returned: always
+        replicas:
+          description: How many pods share one GPU; 0 if the node does not tell.
+          type: int
+          returned: always
+        message:
+          description: The same in words.
+          type: str
+          returned: always
     resource_claim_pods:
-      description: Pods on GPU nodes that hold devices through ResourceClaims, which no figure shows.
+      description: Pods on GPU nodes and pending pods that ask for devices through ResourceClaims, which no figure shows.
       type: list
       elements: dict
       returned: always
-      sample: [{"namespace": "a", "pod": "b", "node": "gpu-1", "claims": ["gpu"]}]
+      sample: [{"namespace": "chat", "pod": "llm-1", "node": "gpu-1", "claims": ["gpu"]}]
+      contains:
+        namespace:
+          description: The pod's namespace.
+          type: str
+          returned: always
+        pod:
+          description: The pod's name.
+          type: str
+          returned: always
+        node:
+          description: The node it is on; null for a pending pod.
+          type: str
+          returned: always
+        claims:
+          description: The names that the pod gives its claims.
+          type: list
+          elements: str
+          returned: always
     pools:
       description:
-        - The same measures, from C(nodes) to C(reclaimable_nodes), for each pool. A pool is the nodes of one product.
+        - The pools by name. A pool is the GPU nodes of one product.
+        - Besides its C(name) and C(product) each has these measures, which mean the same as those of the whole cluster.
+          They are C(nodes), C(gpus_total), C(gpus_allocated), C(gpus_free), C(gpus_unhealthy), C(utilization),
+          C(schedulable_utilization), C(slots), C(slots_usable), C(stranded), C(fragmentation_rate), C(frag_rate),
+          C(largest_slot), C(stranded_gpus) and C(reclaimable_nodes).
       type: list
       elements: dict
       returned: always
       contains:
         name:
-          description: The pool's name, which is its product.
+          description: The pool's name, which is its product, or V((no product label\)).
           type: str
           returned: always
-          sample: A100-SXM4-80GB
+          sample: NVIDIA-A100-SXM4-80GB
         product:
           description: The product that the nodes' labels name; null where they name none.
           type: str
           returned: always
-          sample: A100-SXM4-80GB
+          sample: NVIDIA-A100-SXM4-80GB
     node_free:
       description: Free GPUs by node.
       type: dict
       returned: always
-      sample: {"gpu-1": 3, "gpu-2": 0}
+      sample: {"gpu-1": 2, "gpu-2": 2, "gpu-3": 2, "gpu-4": 2, "spot-1": 4}
     applicable:
       description: Whether defragmentation is worth it for this cluster at all.
       type: bool
@@ -362,7 +424,9 @@ fragmentation:
       returned: always
       contains:
         reason:
-          description: V(NoGpuNodes), V(FewGpuNodes), V(SingleGpuPodsOnly) or V(ShortLivedPods).
+          description:
+            - V(NoGpuNodes), V(NoPods) where the input holds no pod at all, V(FewGpuNodes), V(SingleGpuPodsOnly) or
+              V(ShortLivedPods).
           type: str
           returned: always
           sample: FewGpuNodes
@@ -370,14 +434,15 @@ fragmentation:
           description: The same in a sentence.
           type: str
           returned: always
-          sample: "4 GPU nodes, fewer than 10: tidying by hand is quicker"
+          sample: "5 GPU nodes, fewer than 10: tidying by hand is quicker"
         figures:
           description: What was found and the limit.
           type: dict
           returned: always
-          sample: {"nodes": 4, "min_gpu_nodes": 10}
+          sample: {"min_gpu_nodes": 10, "nodes": 5}
     cost:
-      description: What the stranded GPUs cost. Amounts are null without a price.
+      description:
+        - What the stranded GPUs cost. The amounts are null without a price, and where a pool that strands GPUs has none.
       type: dict
       returned: always
       contains:
@@ -387,7 +452,7 @@ fragmentation:
           returned: always
           sample: USD
         gpu_hour_price:
-          description: The general price that was given.
+          description: O(gpu_hour_price) as it was given, null without it.
           type: float
           returned: always
           sample: 3.0
@@ -439,21 +504,106 @@ fragmentation:
           returned: always
           sample:
             - node: gpu-1
-              pool: A100
+              pool: NVIDIA-A100-SXM4-80GB
               gpus: 8
-              allocated: 5
-              free: 3
-              stranded: 3
+              allocated: 6
+              free: 2
+              stranded: 2
               state: Partial
-              holders: []
+              holders:
+                - {namespace: chat, pod: llm-1, owner: ReplicaSet/llm, gpus: 6, terminating: false}
+          contains:
+            node:
+              description: The node's name.
+              type: str
+              returned: always
+            pool:
+              description: The pool that it belongs to.
+              type: str
+              returned: always
+            gpus:
+              description: Allocatable GPUs.
+              type: int
+              returned: always
+            allocated:
+              description: GPUs that its pods request.
+              type: int
+              returned: always
+            free:
+              description: Allocatable less allocated, never below 0.
+              type: int
+              returned: always
+            stranded:
+              description: Free GPUs that no slot of C(slot_size) uses; on a smaller node, no slot as large as the node.
+              type: int
+              returned: always
+            state:
+              description:
+                - The first of these that is so.
+                - V(Unhealthy), one of C(unhealthy_nodes). V(NotReady), the kubelet does not report it ready. V(Cordoned),
+                  closed to new pods. V(Full), no GPU is free. V(Partial), some are allocated and some free. V(Empty), none
+                  is allocated.
+              type: str
+              returned: always
+            holders:
+              description: The pods that hold its GPUs, those with most first.
+              type: list
+              elements: dict
+              returned: always
+              contains:
+                namespace:
+                  description: The pod's namespace.
+                  type: str
+                  returned: always
+                pod:
+                  description: The pod's name.
+                  type: str
+                  returned: always
+                owner:
+                  description: The kind and name of what controls it, such as V(ReplicaSet/llm); null for a bare pod.
+                  type: str
+                  returned: always
+                gpus:
+                  description: GPUs that it requests.
+                  type: int
+                  returned: always
+                terminating:
+                  description: Whether it is being deleted. It holds its GPUs until it is gone.
+                  type: bool
+                  returned: always
         stranded_by:
           description:
-            - Workloads on nodes with stranded GPUs. A node's stranded GPUs are shared over its workloads by the GPUs
-              that they hold there.
+            - Workloads on nodes with stranded GPUs, those that strand most first. A node's stranded GPUs are shared over
+              its workloads by the GPUs that they hold there.
           type: list
           elements: dict
           returned: always
-          sample: [{"namespace": "a", "owner": "ReplicaSet/llm", "pods": 4, "gpus": 4, "nodes": 4, "stranded": 5.5}]
+          sample: [{"namespace": "chat", "owner": "ReplicaSet/llm", "pods": 4, "gpus": 24, "nodes": 4, "stranded": 8.0}]
+          contains:
+            namespace:
+              description: The workload's namespace.
+              type: str
+              returned: always
+            owner:
+              description: Its kind and name; V(Pod/NAME) for a bare pod.
+              type: str
+              returned: always
+            pods:
+              description: Its pods that hold GPUs.
+              type: int
+              returned: always
+            gpus:
+              description: GPUs that they hold.
+              type: int
+              returned: always
+            nodes:
+              description: Nodes that they are on.
+              type: int
+              returned: always
+            stranded:
+              description: Its share of the stranded GPUs of these nodes.
+              type: float
+              returned: always
 """
 
 from ansible.module_utils.basic import AnsibleModule

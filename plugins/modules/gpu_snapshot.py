@@ -78,17 +78,25 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Keep today's state of the cluster, without secrets and environment
+- name: Make a folder for snapshots
+  ansible.builtin.file:
+    path: build/snapshots
+    state: directory
+    mode: "0755"
+
+- name: Keep the state of the cluster, without secrets and environment
   gpuops.defrag.gpu_snapshot:
-    src: /tmp/cluster.json
-    dest: /var/lib/gpuops/cluster.json.gz
+    src: examples/gpu200-1.json.gz
+    dest: build/snapshots/cluster.json.gz
 
 - name: Write a file that can be sent to somebody else
   gpuops.defrag.gpu_snapshot:
-    src: /tmp/cluster.json
-    dest: /tmp/for-support.json.gz
+    src: examples/gpu200-1.json.gz
+    dest: build/snapshots/for-support.json.gz
     hash_names: true
     hash_key: "{{ vault_snapshot_key }}"
+  vars:
+    vault_snapshot_key: a long random text that a vault keeps
   register: snapshot
 
 - name: See what it holds and what was left out
@@ -99,12 +107,12 @@ EXAMPLES = r"""
 
 - name: Measure it; the figures are those of the cluster
   gpuops.defrag.gpu_fragmentation_info:
-    src: /tmp/for-support.json.gz
+    src: build/snapshots/for-support.json.gz
 
 - name: Save only the nodes of one pool, with their pods and those that wait
   gpuops.defrag.gpu_snapshot:
-    src: /tmp/cluster.yaml
-    dest: /tmp/a100.json
+    src: examples/blocked.yaml
+    dest: build/snapshots/a100.json
     node_selector: nvidia.com/gpu.product=NVIDIA-A100-SXM4-80GB
 """
 
@@ -113,7 +121,7 @@ path:
   description: The file.
   returned: success
   type: str
-  sample: /var/lib/gpuops/cluster.json.gz
+  sample: build/snapshots/cluster.json.gz
 objects:
   description: How many objects it holds.
   returned: success
@@ -123,7 +131,7 @@ bytes:
   description: Its size.
   returned: success
   type: int
-  sample: 3298
+  sample: 3231
 kinds:
   description: How many objects of each kind it holds.
   returned: success
