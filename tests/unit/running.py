@@ -7,9 +7,10 @@ from __future__ import annotations
 import json
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
+from ansible.module_utils import basic
 
 
 def run_module(
@@ -23,7 +24,9 @@ def run_module(
 ) -> dict[str, Any]:
     """What the module prints; ``code`` is the exit status that it must end with."""
     given = {**arguments, "_ansible_check_mode": check, "_ansible_diff": diff}
-    with patch_module_args(given), pytest.raises(SystemExit) as end:
+    # What ansible.module_utils.testing does, for versions of ansible-core that have it not yet.
+    passed: dict[str, Any] = {"_ANSIBLE_ARGS": json.dumps({"ANSIBLE_MODULE_ARGS": given}).encode(), "_ANSIBLE_PROFILE": "legacy"}
+    with mock.patch.multiple(basic, create=True, **passed), pytest.raises(SystemExit) as end:
         module.main()
     result: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert end.value.code == code, result
