@@ -35,6 +35,8 @@ from .words import (
 MOST = 50  # entries of one list; the JSON result has the rest
 WORKLOADS = 20
 
+UNPRICED = "no price was given, or not for every product"
+
 MARK = '<span class="gpus" aria-hidden="true"><b class="p2"><i></i><i></i></b><i class="f"></i><i class="s"></i></span>'
 
 WORDS = (
@@ -134,10 +136,17 @@ def _key(parts: tuple[tuple[str, int, str], ...]) -> str:
 
 
 def _tiles(result: Mapping[str, Any]) -> str:
-    lost, free, cost, frag_rate = stranded(result), result["gpus_free"], result["cost"], result["frag_rate"]
+    lost, free, cost = stranded(result), result["gpus_free"], result["cost"]
+    frag_rate, weighted = result["frag_rate"], result["demand_weighted"]
     share = f"{part(lost, free)} of the free ones, at size {result['slot_size']}" if free else "no GPU is free"
     tiles = (
         ("Stranded GPUs", number(lost), share, bool(lost)),
+        (
+            "Demand-weighted",
+            number(weighted["gpus"], 1),
+            f"free GPUs ({percent(weighted['share'])}) that a pod of the cluster's own mix cannot use",
+            False,
+        ),
         ("Cost of the stranded, a month", money(cost["per_month"], cost["currency"]), _price(cost), False),
         (
             "Utilization",
@@ -145,7 +154,6 @@ def _tiles(result: Mapping[str, Any]) -> str:
             f"{percent(result['schedulable_utilization'])} schedulable",
             False,
         ),
-        ("Largest slot", number(result["largest_slot"]), "GPUs free on one node at most", False),
         (
             "FragRate",
             percent(frag_rate["value"]),
@@ -170,7 +178,7 @@ def _tile(label: str, value: str, words: str, loud: bool) -> str:
 
 def _price(cost: Mapping[str, Any]) -> str:
     if cost["per_month"] is None:
-        return "no price given"
+        return UNPRICED
     if not priced_alike(cost):
         return "at the price of each product"
     return f"at {money(cost['gpu_hour_price'], cost['currency'])} a GPU hour"
@@ -193,7 +201,8 @@ def _slots(result: Mapping[str, Any]) -> str:
     )
     return section(
         "Slots per size",
-        f"What the {count(free, 'free GPU')} could take. Each bar is all of them, cut up for pods of one size.{smaller}",
+        f"What the {count(free, 'free GPU')}, at most {number(result['largest_slot'])} on one node, could take. "
+        f"Each bar is all of them, cut up for pods of one size.{smaller}",
         f'<div class="slots">\n{rows}</div>\n{key}',
     )
 
@@ -229,7 +238,7 @@ def _cost(result: Mapping[str, Any]) -> str:
     cost = result["cost"]
     about = "The GPUs that no slot uses, at their price, for as long as they stay stranded."
     if cost["per_month"] is None:
-        return section("What it costs", about, '<p class="sum">Unknown: no price for a GPU hour was given.</p>\n')
+        return section("What it costs", about, f'<p class="sum">Unknown: {UNPRICED}.</p>\n')
     price, currency = cost["gpu_hour_price"], cost["currency"]
     each = money(price, currency) if priced_alike(cost) else "the price of each product"
     rows = (
@@ -273,6 +282,7 @@ def _workloads(result: Mapping[str, Any]) -> str:
     if not owners:
         return ""
     most = owners[0]["stranded"]
+    advice = " Moving these workloads gives most back." if result["applicable"] and result["frag_rate"]["value"] else ""
     rows = [
         [
             name(holder_name(owner)),
@@ -286,7 +296,7 @@ def _workloads(result: Mapping[str, Any]) -> str:
     ]
     return section(
         "Who strands what",
-        "A node's stranded GPUs, shared over the pods on it by the GPUs they hold. Moving these workloads gives most back.",
+        f"A node's stranded GPUs, shared over the pods on it by the GPUs they hold.{advice}",
         table(("Workload", "#Pods", "#GPUs held", "#On nodes", "#Strands", ""), rows),
         more(len(owners), WORKLOADS, "workloads"),
     )

@@ -205,7 +205,8 @@ def test_smaller_nodes_are_explained_where_they_make_a_difference() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "Unknown: no price for a GPU hour was given."),
+        ({}, "Unknown: no price was given, or not for every product."),
+        ({"gpu_hour_prices": {"T4": 1.0}}, "Unknown: no price was given, or not for every product."),
         (
             {"gpu_hour_price": 2.0},
             "An hour 30 stranded GPUs × 2.00 USD = 60.00 USD A month × 730 hours = 43,800 USD A year 525,600 USD",
@@ -232,6 +233,25 @@ def test_whether_to_act_is_told_with_its_figures(layouts: list[str], words: str)
 
 def test_who_strands_what() -> None:
     assert "team/ReplicaSet/llm 4 10 2 6.0" in said(audited(["8: 4+1"] * 2), "Who strands what")
+
+
+@pytest.mark.parametrize(
+    ("layouts", "advised"),
+    [
+        (["8: 2+1"] * 10, True),  # 30 GPUs on 10 nodes would do with 4
+        (["8: 2+1"] * 9, False),  # not advised on so few
+        (["8: 5"] * 10, False),  # no node can be emptied
+    ],
+)
+def test_moving_workloads_is_said_to_help_only_where_it_does(layouts: list[str], advised: bool) -> None:
+    text = said(audited(layouts), "Who strands what")
+    assert text.startswith("Who strands what A node's stranded GPUs")
+    assert ("Moving these workloads gives most back." in text) is advised
+
+
+def test_what_the_clusters_own_mix_cannot_use_stands_beside_what_is_stranded() -> None:
+    text = said(audited(["8: 1+1+1"] * 10, pod("big", 8)), "")
+    assert "Stranded GPUs 50 100.0 % of the free ones, at size 8 Demand-weighted 1.6 free GPUs (3.2 %)" in text
 
 
 def test_blocked_pods_are_told_with_reasons_counted_over_all_of_them() -> None:
