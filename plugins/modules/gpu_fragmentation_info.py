@@ -96,7 +96,7 @@ fragmentation:
       returned: always
       sample: 0
     utilization:
-      description: Allocated over total GPUs.
+      description: Allocated over total GPUs. Of a node, no more are counted as allocated than it offers.
       type: float
       returned: always
       sample: 0.675
@@ -249,8 +249,10 @@ fragmentation:
           sample: [Taint]
         refusals:
           description:
-            - How many GPU nodes have each reason as their first. V(InsufficientGPU) comes before V(InsufficientCPU) and
-              V(InsufficientMemory), and after V(NotReady), V(Cordoned), V(NodeSelector), V(NodeAffinity) and V(Taint).
+            - GPU nodes by the first reason that each has, in this order.
+            - V(NotReady), V(Cordoned), V(NodeSelector), V(NodeAffinity), V(Taint), V(InsufficientGPU), V(InsufficientCPU),
+              V(InsufficientMemory), V(TooManyPods), V(InsufficientResource), V(ReservedForNominatedPod), V(HostPort),
+              V(VolumeMissing), V(VolumeZone), V(VolumeInUse), V(TopologySpread), V(PodAffinity), V(PodAntiAffinity).
           type: dict
           returned: always
           sample: {"InsufficientGPU": 4, "Taint": 1}
