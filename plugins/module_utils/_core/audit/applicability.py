@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ..kube.model import Pod
+from ..kube.model import Cluster, Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Unsuited:
     """One reason why this cluster does not gain.
 
     Attributes:
-        reason: NoGpuNodes, FewGpuNodes, SingleGpuPodsOnly or ShortLivedPods.
+        reason: NoGpuNodes, NoPods, FewGpuNodes, SingleGpuPodsOnly or ShortLivedPods.
         figures: What was found, and the limit it was held against.
     """
 
@@ -27,22 +27,29 @@ class Unsuited:
 
 
 def unsuited(
-    nodes: int, pods: Sequence[Pod], resource: str, now: float | None, *, min_gpu_nodes: int, min_pod_lifetime: float
+    cluster: Cluster, nodes: int, pods: Sequence[Pod], resource: str, *, min_gpu_nodes: int, min_pod_lifetime: float
 ) -> list[Unsuited]:
     """Why the cluster does not suit, if it does not.
 
     Args:
-        nodes: GPU nodes.
+        cluster: What was read; ages of unfinished pods are counted to its time.
+        nodes: GPU nodes that were measured.
         pods: All pods that request GPUs: active, pending and finished.
         resource: The GPU resource.
-        now: The time that the age of unfinished pods is counted to; None where it is not known.
         min_gpu_nodes: With fewer nodes a person is quicker.
         min_pod_lifetime: Seconds; holes of pods that live shorter close before anyone could move a pod.
     """
     if not nodes:
-        message = f"no node offers {resource}; if the cluster has GPUs, name their resource with resource_name"
+        if "Node" not in cluster.kinds:
+            message = "the input holds no node; dump nodes and pods together"
+        elif any(node.allocatable.get(resource) or node.capacity.get(resource) for node in cluster.nodes.values()):
+            message = f"nodes offer {resource}, but node_selector leaves them out, or their GPUs are shared"
+        else:
+            message = f"no node offers {resource}; if the cluster has GPUs, name their resource with resource_name"
         return [Unsuited("NoGpuNodes", message, {"nodes": 0})]
     found = []
+    if "Pod" not in cluster.kinds:
+        found.append(Unsuited("NoPods", "the input holds no pod: nothing to move, or pods were not dumped", {"pods": 0}))
     if nodes < min_gpu_nodes:
         message = f"{nodes} GPU node{'s' if nodes > 1 else ''}, fewer than {min_gpu_nodes}: tidying by hand is quicker"
         found.append(Unsuited("FewGpuNodes", message, {"nodes": nodes, "min_gpu_nodes": min_gpu_nodes}))
@@ -50,7 +57,7 @@ def unsuited(
     if largest == 1:
         message = f"all {len(pods)} GPU pods take one GPU: a single free GPU always fits the next pod"
         found.append(Unsuited("SingleGpuPodsOnly", message, {"pods": len(pods), "largest_request": 1}))
-    lifetimes = [life for pod in pods if (life := _lifetime(pod, now)) is not None]
+    lifetimes = [life for pod in pods if (life := _lifetime(pod, cluster.now)) is not None]
     if lifetimes and (middle := median(lifetimes)) < min_pod_lifetime:
         message = (
             f"GPU pods live {middle:.0f} s (median of {len(lifetimes)}), less than {min_pod_lifetime:.0f} s: "

@@ -18,10 +18,12 @@ from statistics import median
 
 from ..cluster.layout import Layout
 from ..cluster.pools import GpuNode, Survey, pod_room, survey
+from ..cluster.scheduling import refuses, tolerates
 from ..errors import InputError
-from ..kube.model import Cluster, Placement, Pod
+from ..kube.model import UNCONSTRAINED, Cluster, Pod
 from ..kube.selectors import EVERYTHING, LabelSelector
 from .applicability import Unsuited, unsuited
+from .notes import few, notes
 from .packing import Amounts, fewest_nodes
 from .pending import Outlook, outlooks
 
@@ -66,7 +68,7 @@ class AuditOptions:
         if "/" not in self.resource:
             message = f"is {self.resource!r}; the resource of a GPU has a domain, such as nvidia.com/gpu"
             raise InputError(message, field="resource_name")
-        sizes = {"fragmentation_size": self.fragmentation_size, "slot_size": self.slot_size or 1}
+        sizes = {"fragmentation_size": self.fragmentation_size, "slot_size": 1 if self.slot_size is None else self.slot_size}
         sizes |= {f"sizes[{index}]": size for index, size in enumerate(self.sizes)}
         prices = {f"gpu_hour_prices[{product}]": price for product, price in self.gpu_hour_prices.items()}
         prices |= {"gpu_hour_price": self.gpu_hour_price or 0}
@@ -85,8 +87,10 @@ class Measures:
     """The measures of one pool, or of all together.
 
     Attributes:
+        gpus_held: Those of the allocated GPUs that nodes still offer; fewer where devices failed under running pods.
         occupied: Nodes that hold GPU pods.
-        fewest: The fewest nodes that could hold the same pods; proved if ``exact``.
+        fewest: The fewest nodes that could hold the same pods by what they take; proved if ``exact``, which it is not
+            where pods also have rules of placement.
         fragmented: Nodes with 0 < free < fragmentation size.
         stranded_now: Free GPUs that no slot of the slot size uses; on a smaller node, of the node's own size.
         unusable: Free GPUs, on average over the request mix, that the pod asking for them could not use (FGD).
@@ -95,6 +99,7 @@ class Measures:
     nodes: int = 0
     gpus_total: int = 0
     gpus_allocated: int = 0
+    gpus_held: int = 0
     gpus_free: int = 0
     gpus_unhealthy: int = 0
     slots: Counter[int] = field(default_factory=Counter)
@@ -114,6 +119,7 @@ class Measures:
         self.nodes += other.nodes
         self.gpus_total += other.gpus_total
         self.gpus_allocated += other.gpus_allocated
+        self.gpus_held += other.gpus_held
         self.gpus_free += other.gpus_free
         self.gpus_unhealthy += other.gpus_unhealthy
         self.slots += other.slots
@@ -168,7 +174,7 @@ def measure(cluster: Cluster, options: AuditOptions) -> Fragmentation:
     finished = [pod for pod in cluster.finished if resource in pod.requests]
     mix = Counter(demand[0] for node in found.nodes for demand in node.demands)
     mix.update(pod.requests[resource] for pod in waiting)
-    slot_size = options.slot_size or _usual_slot_size(mix, found.nodes, options.sizes)
+    slot_size = _usual_slot_size(mix, found.nodes, options.sizes) if options.slot_size is None else options.slot_size
 
     by_pool: dict[str, list[GpuNode]] = defaultdict(list)
     for node in found.nodes:
@@ -178,7 +184,9 @@ def measure(cluster: Cluster, options: AuditOptions) -> Fragmentation:
     for measures in pools.values():
         total.add(measures)
 
-    claiming = [pod for node in found.nodes for pod in layout.pods[node.node.name] if pod.resource_claims]
+    bound = (layout.pods[name] for name, node in cluster.nodes.items() if options.selector.matches(node.labels))
+    claiming = [pod for pods in (*bound, cluster.pending) for pod in pods if pod.resource_claims]
+    cost = _cost_per_hour(pools, options)
 
     return Fragmentation(
         options=options,
@@ -189,16 +197,16 @@ def measure(cluster: Cluster, options: AuditOptions) -> Fragmentation:
         mix=mix,
         pending=outlooks(layout, found),
         unsuited=unsuited(
+            cluster,
             total.nodes,
             [*chain.from_iterable(node.pods for node in found.nodes), *waiting, *finished],
             resource,
-            cluster.now,
             min_gpu_nodes=options.min_gpu_nodes,
             min_pod_lifetime=options.min_pod_lifetime,
         ),
         claiming=claiming,
-        cost_per_hour=_cost_per_hour(pools, options),
-        notes=_notes(cluster, found, len(claiming)),
+        cost_per_hour=cost,
+        notes=[*notes(cluster, found, claiming, options.selector), *_price_notes(pools, options)],
     )
 
 
@@ -214,6 +222,7 @@ def _measure_pool(nodes: Sequence[GpuNode], layout: Layout, options: AuditOption
         nodes=len(nodes),
         gpus_total=sum(node.gpus for node in nodes),
         gpus_allocated=sum(node.allocated for node in nodes),
+        gpus_held=sum(min(node.allocated, node.gpus) for node in nodes),
         gpus_free=sum(node.free for node in nodes),
         gpus_unhealthy=sum(max(0, node.capacity - node.gpus) for node in nodes),
         fragmented=sum(times for amount, times in free.items() if 0 < amount < options.fragmentation_size),
@@ -238,8 +247,14 @@ def _measure_pool(nodes: Sequence[GpuNode], layout: Layout, options: AuditOption
 
 
 def _reclaimable(node: GpuNode, layout: Layout) -> bool:
-    """It holds nothing but DaemonSet and mirror pods (finished ones hold nothing), and its devices work."""
-    return node.healthy and all(pod.unmovable_companion for pod in layout.pods[node.node.name])
+    """It holds nothing but DaemonSet and mirror pods (finished ones hold nothing), and its devices work.
+
+    No pod is to take its room after a preemption either, and pods were read at all.
+    """
+    name, cluster = node.node.name, layout.cluster
+    expected = any(pod.nominated == name for pod in cluster.pending)
+    known = "Pod" in cluster.kinds
+    return node.healthy and known and not expected and all(pod.unmovable_companion for pod in layout.pods[name])
 
 
 @dataclass(slots=True)
@@ -318,7 +333,27 @@ def _fewest(nodes: Sequence[GpuNode], layout: Layout) -> tuple[int, bool]:
             memory += demand[2]
         offered.append((gpus, cpu, memory, room.pods + len(node.pods)))
     fewest = fewest_nodes(pods, offered, occupied)
-    return kept + fewest.nodes, fewest.exact
+    # As few as there are now can be had whatever the rules.
+    return kept + fewest.nodes, fewest.exact and (fewest.nodes == occupied or not _have_rules(nodes))
+
+
+def _have_rules(nodes: Sequence[GpuNode]) -> bool:
+    """Whether some pod may not go to every other node of its pool for another reason than room."""
+    placements = {pod.placement for node in nodes for pod in node.pods if pod.placement is not UNCONSTRAINED}
+    return any(
+        rules.affinity or rules.anti_affinity or rules.spread or rules.host_ports or rules.volume_claims for rules in placements
+    ) or any(refuses(rules, node.node) or not tolerates(rules, node.node) for rules in placements for node in nodes)
+
+
+def _price_notes(pools: Mapping[str, Measures], options: AuditOptions) -> list[str]:
+    """What keeps a price from being told, or from being used."""
+    found = []
+    unpriced = [name for name in sorted(pools) if name not in options.gpu_hour_prices]
+    if options.gpu_hour_prices and options.gpu_hour_price is None and unpriced:
+        found.append(f"no price for {few(unpriced)}: what is stranded cannot be priced as a whole; give gpu_hour_price too")
+    if unused := sorted(options.gpu_hour_prices.keys() - pools.keys()):
+        found.append(f"gpu_hour_prices names {few(unused)}, which no pool is; pools: {few(sorted(pools), 9) or 'none'}")
+    return found
 
 
 def _cost_per_hour(pools: Mapping[str, Measures], options: AuditOptions) -> float | None:
@@ -333,42 +368,3 @@ def _cost_per_hour(pools: Mapping[str, Measures], options: AuditOptions) -> floa
         elif measures.stranded_now:
             return None
     return total
-
-
-def _notes(cluster: Cluster, found: Survey, claiming: int) -> list[str]:
-    notes = []
-    if found.shared:
-        names = _few([name for name, replicas in found.shared])
-        notes.append(
-            f"{names}: GPUs are shared (time-slicing or MPS) and left out: one of their {found.resource} is no whole GPU"
-        )
-    if found.unlisted:
-        names = _few(found.unlisted)
-        notes.append(
-            f"{names}: pods request {found.resource} that the node does not list (devices behind a DRA driver?): unmeasured"
-        )
-    for resource, nodes in sorted(found.other_resources.items()):
-        offering = "1 node also offers" if nodes == 1 else f"{nodes} nodes also offer"
-        notes.append(f"{offering} {resource}; measure it with resource_name")
-    if claiming:
-        notes.append(f"{claiming} pod(s) on GPU nodes hold devices through ResourceClaims, which these figures do not show")
-    if cluster.now is None and cluster.bound:
-        notes.append("the input has no times: how long pods live is unknown")
-    waiting = [p.placement for p in cluster.pending if found.resource in p.requests]
-    unread = [f"{kind}s" for kind in ("PersistentVolumeClaim", "PersistentVolume") if kind not in cluster.kinds]
-    if unread and any(placement.volume_claims for placement in waiting):
-        notes.append(f"the input has no {' and no '.join(unread)}: whether volumes hold pending pods back is unknown")
-    if "Namespace" not in cluster.kinds and any(map(_asks_of_namespaces, waiting)):
-        notes.append("the input has no Namespaces: whom the affinities of pending pods mean is known in part")
-    return notes
-
-
-def _asks_of_namespaces(placement: Placement) -> bool:
-    """Whether an affinity term chooses namespaces by labels."""
-    terms = (*placement.affinity, *placement.anti_affinity)
-    return any(term.namespace_selector and term.namespace_selector.requirements for term in terms)
-
-
-def _few(names: Sequence[str], most: int = 3) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -10,7 +10,7 @@ bound fills one node after the other, largest pods first. Where both meet, the n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -38,15 +38,20 @@ def fewest_nodes(pods: Iterable[Amounts], nodes: Sequence[Amounts], occupied: in
     if not shapes:
         return Fewest(0, True)
     bound = _bound(shapes, nodes)
-    # Largest nodes first; among pods the most GPUs first, then by the scarcer of the other resources.
+    # Largest nodes first. Which pods go first matters, and differs: each of these orders is the best on some cluster.
     offered = sorted(nodes, reverse=True)
     total = [sum(node[r] for node in nodes) or 1 for r in range(len(offered[0]))]
-    orders = (
-        sorted(shapes, reverse=True),
-        sorted(shapes, key=lambda pod: (max(a / t for a, t in zip(pod, total, strict=True)), pod), reverse=True),
+    shares = {pod: tuple(amount / all_of_it for amount, all_of_it in zip(pod, total, strict=True)) for pod in shapes}
+    weights: tuple[Callable[[Amounts], float], ...] = (
+        lambda pod: shares[pod][0],
+        lambda pod: max(shares[pod]),
+        lambda pod: sum(shares[pod]),
+        lambda pod: sum(shares[pod][1:]),
+        *(lambda pod, resource=resource: shares[pod][resource] for resource in range(1, len(total))),
     )
     best = occupied
-    for order in orders:
+    for weight in weights:
+        order = sorted(shapes, key=lambda pod: (weight(pod), pod), reverse=True)
         best = min(best, _fill(order, shapes, offered, best))
         if best <= bound:
             break

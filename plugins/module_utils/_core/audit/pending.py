@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ..cluster.layout import Layout
 from ..cluster.pools import Survey
-from ..cluster.scheduling import Fit, Refusal, selects
+from ..cluster.scheduling import AMOUNTS, Fit, Refusal, refuses
 from ..kube.model import Pod
 
 SHOWN_NODES = 5
@@ -28,7 +28,9 @@ class Outlook:
         node: The node that takes it: the one it leaves with the fewest GPUs free; or the one it is nominated to.
         pools: The pools that it may use and that have its GPUs in all; all it may use where none has.
         pool_free: Free GPUs of the fullest-stocked of them.
-        largest: The most free GPUs on one node that it may use.
+        largest: The most free GPUs on one node that is open to it: nothing but a lack of room keeps it away.
+        open_free: Free GPUs on the nodes of the best stocked pool that are open to it.
+        closed: Why nodes with free GPUs are closed to it.
         refusals: Nodes by the first reason each has; the numbers add up to the GPU nodes.
         near: Nodes with GPUs enough that refuse all the same, fewest reasons first.
     """
@@ -40,14 +42,17 @@ class Outlook:
     pools: list[str] = field(default_factory=list)
     pool_free: int = 0
     largest: int = 0
+    open_free: int = 0
+    closed: list[Refusal] = field(default_factory=list)
     refusals: dict[str, int] = field(default_factory=dict)
     near: list[tuple[str, list[Refusal]]] = field(default_factory=list)
 
     @property
     def cause(self) -> list[str]:
-        """Lack of GPUs on every node is fragmentation alone; else what the nodes with GPUs enough say."""
-        told = sorted({reason.value for near in self.near for reason in near[1]})
-        return told or [Refusal.GPU.value]
+        """Lack of GPUs alone where tidying up would help; else also what keeps it from the GPUs that are free."""
+        if self.near:
+            return sorted({reason for near in self.near for reason in near[1]})
+        return sorted({Refusal.GPU, *(self.closed if self.open_free < self.gpus else ())})
 
     @property
     def message(self) -> str:
@@ -63,6 +68,8 @@ class Outlook:
             case "Nominated":
                 return f"{needs}; a preemption keeps room on node {self.node} for it"
             case "NoPool":
+                if not self.refusals:
+                    return f"{needs}; there is no GPU node"
                 return f"{needs}; its node selector or affinity admits no GPU node"
             case "TooLarge":
                 return f"{needs}; no node that it may use has so many"
@@ -71,6 +78,9 @@ class Outlook:
         if self.near:
             node, reasons = self.near[0]
             return f"{needs}; {free}, node {node} has enough of them but refuses it: {', '.join(reasons)}"
+        if self.open_free < self.gpus:
+            why = ", ".join(self.closed)
+            return f"{needs}; {free}, only {self.open_free} of them on nodes open to it (others: {why}): tidying up does not help"
         return f"{needs}; {free}, at most {self.largest} on one node"
 
 
@@ -116,14 +126,20 @@ def _look(pod: Pod, gpus: int, layout: Layout, found: Survey, free: Counter[str]
     near: list[tuple[str, list[Refusal]]] = []
     admitted: set[str] = set()
     largest = built = 0
+    opened = Counter[str]()
+    closed: set[Refusal] = set()
     taker: tuple[int, str] | None = None
     for candidate in found.nodes:
         name = candidate.node.name
-        if selects(pod, candidate.node) is None:
+        if refuses(pod.placement, candidate.node) is None:
             admitted.add(candidate.pool)
-            largest = max(largest, candidate.free)
             built = max(built, candidate.gpus)
         reasons = fit.refusals(candidate.node)
+        if AMOUNTS.issuperset(reasons):
+            largest = max(largest, candidate.free)
+            opened[candidate.pool] += candidate.free
+        elif candidate.free:
+            closed.update(set(reasons) - AMOUNTS)
         if not reasons:
             taker = min(taker or (candidate.free, name), (candidate.free, name))
             continue
@@ -153,6 +169,8 @@ def _look(pod: Pod, gpus: int, layout: Layout, found: Survey, free: Counter[str]
         pools=pools,
         pool_free=max((free[pool] for pool in pools), default=0),
         largest=largest,
+        open_free=max((opened[pool] for pool in pools), default=0),
+        closed=sorted(closed),
         refusals={reason.value: firsts[reason] for reason in Refusal if firsts[reason]},
         near=near[:SHOWN_NODES],
     )

@@ -64,7 +64,7 @@ def as_result(found: Fragmentation, *, details: bool = False) -> dict[str, Any]:
             for name, replicas in found.survey.shared
         ],
         "resource_claim_pods": [
-            {"namespace": p.namespace, "pod": p.name, "node": p.node, "claims": list(p.resource_claims)}
+            {"namespace": p.namespace, "pod": p.name, "node": p.node or None, "claims": list(p.resource_claims)}
             for p in sorted(found.claiming, key=lambda p: (p.namespace, p.name))
         ],
         "pools": [
@@ -99,8 +99,8 @@ def _measures(m: Measures, sizes: tuple[int, ...]) -> dict[str, Any]:
         "gpus_allocated": m.gpus_allocated,
         "gpus_free": m.gpus_free,
         "gpus_unhealthy": m.gpus_unhealthy,
-        "utilization": _share(m.gpus_allocated, m.gpus_total),
-        "schedulable_utilization": _share(max(0, m.gpus_allocated - m.stranded_now), m.gpus_total),
+        "utilization": _share(m.gpus_held, m.gpus_total),
+        "schedulable_utilization": _share(max(0, m.gpus_held - m.stranded_now), m.gpus_total),
         "slots": {str(size): m.slots[size] for size in sizes},
         "slots_usable": {str(size): m.slots_usable[size] for size in sizes},
         "stranded": {str(size): m.stranded[size] for size in sizes},

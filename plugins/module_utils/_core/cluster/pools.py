@@ -30,6 +30,11 @@ _DEVICE = re.compile(
     r"nvidia\.com/(gpu(\.shared)?|mig-.+?(\.shared)?)|amd\.com/(gpu|.*_.*)|gpu\.intel\.com/\w+|habana\.ai/gaudi|huawei\.com/Ascend.*"
 )
 _SHARED_RESOURCE = ".shared"
+# How a GPU is shared, and by how many.
+_SHARING_LABELS = (
+    ("nvidia.com/gpu.sharing-strategy", "nvidia.com/gpu.replicas"),
+    ("cloud.google.com/gke-gpu-sharing-strategy", "cloud.google.com/gke-max-shared-clients-per-gpu"),
+)
 
 
 @dataclass(slots=True)
@@ -106,18 +111,17 @@ def shared_replicas(labels: Mapping[str, str], resource: str) -> int | None:
     """How many pods share one GPU of the node (0 if not told); None where each GPU is whole.
 
     NVIDIA's GPU feature discovery tells it by the sharing strategy, the number of replicas, and a product that ends
-    in -SHARED. A resource that is itself called shared is measured as what it is.
+    in -SHARED; GKE by labels of its own. A resource that is itself called shared is measured as what it is.
     """
     if resource.endswith(_SHARED_RESOURCE):
         return None
-    strategy = labels.get("nvidia.com/gpu.sharing-strategy", "none")
-    replicas = str(labels.get("nvidia.com/gpu.replicas", ""))
-    count = int(replicas) if re.fullmatch("[0-9]{1,9}", replicas) else 0
-    named = str(labels.get("nvidia.com/gpu.product", "")).endswith("-SHARED")
-    # With the resource renamed to gpu.shared, what is left under the plain name is whole.
-    if (strategy in ("time-slicing", "mps") and count > 1) or named:
-        return count
-    return None
+    named = labels.get("nvidia.com/gpu.product", "").endswith("-SHARED")
+    for strategy, replicas in _SHARING_LABELS:
+        count = labels.get(replicas, "")
+        number = int(count) if re.fullmatch("[0-9]{1,9}", count) else 0
+        if number > 1 and (named or labels.get(strategy) in ("time-slicing", "time-sharing", "mps")):
+            return number
+    return 0 if named else None
 
 
 def survey(layout: Layout, resource: str, selector: LabelSelector) -> Survey:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-from ..kube.model import PODS, AffinityTerm, Node, Pod, SpreadConstraint, Taint
+from ..kube.model import PODS, AffinityTerm, Node, Placement, Pod, SpreadConstraint, Taint
 from .layout import Layout
 
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -39,6 +39,7 @@ class Refusal(StrEnum):
     MEMORY = "InsufficientMemory"
     PODS = "TooManyPods"
     RESOURCE = "InsufficientResource"
+    NOMINATED = "ReservedForNominatedPod"
     HOST_PORT = "HostPort"
     VOLUME_MISSING = "VolumeMissing"
     VOLUME_ZONE = "VolumeZone"
@@ -48,9 +49,12 @@ class Refusal(StrEnum):
     POD_ANTI_AFFINITY = "PodAntiAffinity"
 
 
-def selects(pod: Pod, node: Node) -> Refusal | None:
-    """NodeAffinity: node selector and required node affinity, by what the node is alone."""
-    placement = pod.placement
+AMOUNTS = frozenset((Refusal.GPU, Refusal.CPU, Refusal.MEMORY, Refusal.PODS, Refusal.RESOURCE, Refusal.NOMINATED))
+"""Refusals for lack of something that pods take; all others say that the node is closed to the pod."""
+
+
+def refuses(placement: Placement, node: Node) -> Refusal | None:
+    """NodeAffinity: what the pod's node selector or required node affinity has against the node, if anything."""
     for key, value in placement.node_selector:
         if node.labels.get(key) != value:
             return Refusal.NODE_SELECTOR
@@ -60,14 +64,14 @@ def selects(pod: Pod, node: Node) -> Refusal | None:
     return None
 
 
-def tolerates(pod: Pod, node: Node) -> bool:
+def tolerates(placement: Placement, node: Node) -> bool:
     """TaintToleration: every NoSchedule and NoExecute taint is tolerated. A cordon is told by its own name."""
     for taint in node.taints:
         if taint.effect == "PreferNoSchedule" or (taint.key == _UNSCHEDULABLE.key and node.unschedulable):
             continue
         if taint.key in _NOT_READY and not node.ready:
             continue
-        if not any(toleration.tolerates(taint) for toleration in pod.placement.tolerations):
+        if not any(toleration.tolerates(taint) for toleration in placement.tolerations):
             return False
     return True
 
@@ -118,24 +122,25 @@ class Fit:
             yield Refusal.NOT_READY
         if node.unschedulable and not any(t.tolerates(_UNSCHEDULABLE) for t in self.pod.placement.tolerations):
             yield Refusal.CORDONED
-        if refusal := selects(self.pod, node):
+        if refusal := refuses(self.pod.placement, node):
             yield refusal
-        if node.taints and not tolerates(self.pod, node):
+        if node.taints and not tolerates(self.pod.placement, node):
             yield Refusal.TAINT
 
     def _lacking(self, node: Node) -> Iterator[Refusal]:
         """NodeResourcesFit: every resource, and the number of pods."""
         used = self.layout.used[node.name]
-        reserved = self._reserved.get(node.name, {})
-        names = {self.gpu: Refusal.GPU, "cpu": Refusal.CPU, "memory": Refusal.MEMORY}
-        lacking = {
-            names.get(resource, Refusal.RESOURCE)
-            for resource, amount in self.pod.requests.items()
-            if amount > node.allocatable.get(resource, 0) - used.get(resource, 0) - reserved.get(resource, 0)
-        }
-        if used[PODS] + reserved.get(PODS, 0) >= node.allocatable.get(PODS, 0):
-            lacking.add(Refusal.PODS)
-        yield from (refusal for refusal in (*names.values(), Refusal.PODS, Refusal.RESOURCE) if refusal in lacking)
+        wanted = (*self.pod.requests.items(), (PODS, 1))
+        lacking = {r for r, amount in wanted if amount > node.allocatable.get(r, 0) - used.get(r, 0)}
+        names = {self.gpu: Refusal.GPU, "cpu": Refusal.CPU, "memory": Refusal.MEMORY, PODS: Refusal.PODS}
+        yield from (refusal for resource, refusal in names.items() if resource in lacking)
+        if lacking - names.keys():
+            yield Refusal.RESOURCE
+        reserved = self._reserved.get(node.name)
+        if reserved and not lacking:
+            short = (amount > node.allocatable.get(r, 0) - used.get(r, 0) - reserved.get(r, 0) for r, amount in wanted)
+            if any(short):
+                yield Refusal.NOMINATED
 
     def _reserved_room(self) -> Mapping[str, Mapping[str, int]]:
         """What nodes keep for pods that a preemption nominated, of at least this pod's priority."""
@@ -253,7 +258,9 @@ class _Spread:
         for name, node in layout.cluster.nodes.items():
             if any(key not in node.labels for key in keys):
                 continue
-            if (constraint.honor_affinity and selects(pod, node)) or (constraint.honor_taints and not _admits(pod, node)):
+            if (constraint.honor_affinity and refuses(pod.placement, node)) or (
+                constraint.honor_taints and not _admits(pod, node)
+            ):
                 continue
             self.counts[node.labels[constraint.topology_key]] += sum(
                 other is not pod

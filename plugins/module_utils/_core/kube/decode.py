@@ -97,10 +97,14 @@ def _labels(meta: Raw) -> Labels:
     return labels
 
 
-def objects(documents: Iterable[Any]) -> Iterator[Raw]:
+def objects(documents: Iterable[Any], listed: set[str] | None = None) -> Iterator[Raw]:
     """The single objects of documents that may be lists (List, NodeList, PodList, …), lists of lists included.
 
     Items of a typed list need no kind of their own.
+
+    Args:
+        documents: The documents.
+        listed: Takes the kinds of typed lists: an empty PodList says that there is no pod.
 
     Raises:
         InputError: A document or an item is no mapping or has no kind.
@@ -120,6 +124,8 @@ def objects(documents: Iterable[Any]) -> Iterator[Raw]:
             if isinstance(items, list) or (kind.endswith("List") and not _name(raw)):
                 if not isinstance(items, list | None):
                     raise expected(list, items, "items").within(object=kind)
+                if listed is not None and kind != "List":
+                    listed.add(kind.removesuffix("List"))
                 open_lists.append((kind, "items", kind.removesuffix("List") or None, enumerate(items or ())))
                 break
             yield raw if "kind" in raw else {**raw, "kind": kind}
@@ -186,8 +192,8 @@ class _Decoder:
             "Namespace": self.namespace,
             **dict.fromkeys(WORKLOADS, self.workload),
         }
-        kinds = set()
-        for raw in objects(documents):
+        kinds: set[str] = set()
+        for raw in objects(documents, kinds):
             kind = raw["kind"]
             reader = readers.get(kind)
             if reader is None or namesake(raw):

@@ -26,6 +26,7 @@ REASONS = {
     "InsufficientMemory": "too little memory left",
     "TooManyPods": "no room for one more pod",
     "InsufficientResource": "too little left of another resource it asks for",
+    "ReservedForNominatedPod": "its room is kept for a pod that a preemption nominated",
     "HostPort": "the host port it asks for is taken",
     "VolumeMissing": "its volume does not exist",
     "VolumeZone": "its volume cannot be reached from there",

@@ -36,7 +36,9 @@ def reasons(objects: list[Object], **options: Any) -> list[str]:
         ([node("cpu", None)], ["NoGpuNodes"]),
         (cluster(9, pod("p", 2, "n0")), ["FewGpuNodes"]),
         (cluster(10, pod("p", 2, "n0")), []),
-        (cluster(10), []),
+        (cluster(10), ["NoPods"]),
+        ([{"kind": "PodList", "items": []}, *cluster(10)], []),
+        ([node("n0", labels={"nvidia.com/gpu.product": "T4-SHARED"})], ["NoGpuNodes"]),
         (cluster(10, pod("p", 1, "n0"), pod("q", 1)), ["SingleGpuPodsOnly"]),
         (cluster(10, pod("p", 1, "n0"), pod("q", 2)), []),
         (cluster(10, pod("p", 2, "n0", created=A_MINUTE_AGO)), ["ShortLivedPods"]),
@@ -55,7 +57,9 @@ def reasons(objects: list[Object], **options: Any) -> list[str]:
         (cluster(2, pod("p", 1, "n0", created=A_MINUTE_AGO)), ["FewGpuNodes", "SingleGpuPodsOnly", "ShortLivedPods"]),
     ],
     ids=[
-        "empty", "no GPU node", "nine nodes", "ten nodes", "no pods", "single-GPU pods only", "one pod waits for two GPUs",
+        "empty", "no GPU node", "nine nodes", "ten nodes", "no pods read", "no pods there", "shared GPUs only",
+        "single-GPU pods only",
+        "one pod waits for two GPUs",
         "a minute old", "an hour old", "half of them short", "most of them short", "not begun yet", "all at once",
     ],
 )  # fmt: skip

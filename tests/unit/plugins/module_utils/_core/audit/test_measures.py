@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.selectors import parse_selector
-from ansible_collections.gpuops.defrag.tests.unit.builders import GPU, PRODUCT, Object, measured, node, packed, pod
+from ansible_collections.gpuops.defrag.tests.unit.builders import GPU, PRODUCT, REQUIRED, Object, measured, node, packed, pod
 
 EXAMPLES = Path(__file__).parents[6] / "examples"
 KEYS = ("gpus_total", "gpus_allocated", "gpus_free", "slots", "slots_usable", "stranded", "stranded_gpus")
@@ -24,6 +24,7 @@ KEYS = ("gpus_total", "gpus_allocated", "gpus_free", "slots", "slots_usable", "s
 def clusters(draw: st.DrawFn) -> list[Object]:
     """A few nodes of two products with pods that have GPUs, CPU and memory of their own, and some that wait."""
     objects: list[Object] = []
+    objects.append(pod("web", on="n0", requests={"cpu": "1"}))
     for index in range(draw(st.integers(1, 5))):
         gpus = draw(st.sampled_from([1, 2, 4, 8]))
         name = f"n{index}"
@@ -193,7 +194,7 @@ def test_stranded_gpus_are_priced_at_the_largest_size_asked_for(
     ids=["nothing", "a DaemonSet's pod", "a mirror pod", "a static pod's owner", "a failed pod", "a CPU pod", "a GPU pod"],
 )
 def test_a_node_is_reclaimable_if_nothing_would_miss_it(held: list[Object], reclaimable: list[str]) -> None:
-    found = measured([node("n1"), *held])
+    found = measured([{"kind": "PodList", "items": held}, node("n1")])
     assert found["reclaimable_nodes"] == reclaimable
     assert found["pools"][0]["reclaimable_nodes"] == reclaimable
 
@@ -207,7 +208,7 @@ def test_mig_slices_are_a_resource_of_their_own() -> None:
     ]
     assert measured(objects)["node_free"] == {"n1": 2}
     assert measured(objects, resource=mig)["node_free"] == {"n1": 4}
-    assert measured(objects)["notes"][:1] == [f"1 node also offers {mig}; measure it with resource_name"]
+    assert measured(objects)["notes"][1:] == [f"1 node also offers {mig}; measure it with resource_name"]
 
 
 @pytest.mark.parametrize(
@@ -292,3 +293,60 @@ def test_a_terminating_pod_still_holds_its_gpus_and_is_marked() -> None:
     assert found["node_free"] == {"n1": 6}
     assert [h["terminating"] for h in found["details"]["nodes"][0]["holders"]] == [True]
     assert GPU in leaving["spec"]["containers"][0]["resources"]["requests"]
+
+
+def test_without_any_pod_read_nothing_is_called_reclaimable() -> None:
+    found = measured([node("n1")])
+    assert found["reclaimable_nodes"] == []
+    assert found["notes"][0].startswith("the input holds no pod")
+
+
+def test_a_node_that_a_pod_is_nominated_to_is_not_reclaimable() -> None:
+    assert measured([node("n1"), pod("p", 8, status={"nominatedNodeName": "n1"})])["reclaimable_nodes"] == []
+
+
+def test_utilization_counts_no_gpu_that_is_gone() -> None:
+    found = measured([node("n1", 0, capacity=8), pod("p", 8, "n1"), node("n2"), pod("q", 4, "n2")])
+    assert (found["gpus_allocated"], found["utilization"], found["schedulable_utilization"]) == (12, 0.5, 0.0)
+    assert any(note.startswith("n1: pods hold more GPUs") for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}]}}},
+        {"nodeSelector": {"kubernetes.io/hostname": "n1"}},
+        {"containers": [{"name": "m", "resources": {"requests": {GPU: "1"}}, "ports": [{"containerPort": 80, "hostPort": 80}]}]},
+    ],
+    ids=["anti-affinity", "pinned", "host port"],
+)
+def test_frag_rate_is_not_called_proved_where_pods_have_rules_of_placement(rules: dict[str, Any]) -> None:
+    objects = [node("n1"), pod("p", 1, "n1", **rules), node("n2"), pod("q", 1, "n2")]
+    assert measured(objects)["frag_rate"] == {"value": 0.5, "exact": False, "occupied": 2, "fewest": 1}
+
+
+def test_tolerations_and_selectors_that_the_whole_pool_meets_are_no_such_rules() -> None:
+    taint = {"key": "gpu", "effect": "NoSchedule"}
+    rules: dict[str, Any] = {"tolerations": [{"key": "gpu", "operator": "Exists"}], "nodeSelector": {PRODUCT: "A100"}}
+    nodes = [node(name, product="A100", taints=[taint]) for name in ("n1", "n2")]
+    assert measured([*nodes, pod("p", 1, "n1", **rules), pod("q", 1, "n2", **rules)])["frag_rate"]["exact"]
+
+
+@pytest.mark.parametrize(
+    ("prices", "words"),
+    [({"T4": 1}, "no price for A100"), ({"T4": 1, "A100": 1, "A10": 1}, "gpu_hour_prices names A10, which no pool is")],
+)
+def test_a_price_that_is_missing_or_for_nothing_is_noted(prices: dict[str, float], words: str) -> None:
+    notes = measured([node("a", product="A100"), node("t", product="T4")], gpu_hour_prices=prices)["notes"]
+    assert any(note.startswith(words) for note in notes)
+
+
+def test_mig_slices_under_the_plain_name_are_noted() -> None:
+    labels = {"nvidia.com/mig.strategy": "single"}
+    assert any("MIG slices" in note for note in measured([node("n1", 56, labels=labels)])["notes"])
+
+
+def test_pods_with_claims_are_named_wherever_they_are() -> None:
+    claims = [{"name": "gpu"}]
+    objects = [node("dra", None), pod("bound", on="dra", resourceClaims=claims), pod("waiting", resourceClaims=claims)]
+    assert [(p["pod"], p["node"]) for p in measured(objects)["resource_claim_pods"]] == [("bound", "dra"), ("waiting", None)]

@@ -74,7 +74,7 @@ def waiting(gpus: int = 4, name: str = "waiting", **more: Any) -> Object:
             [node("cpu", None), waiting()],
             "NoPool",
             None,
-            "needs 4 GPUs; its node selector or affinity admits no GPU node",
+            "needs 4 GPUs; there is no GPU node",
         ),
         (
             [*packed("8:"), waiting(schedulingGates=[{"name": "quota"}])],
@@ -239,3 +239,23 @@ def test_pods_that_the_scheduler_tells_apart_are_looked_at_apart(bound: list[Obj
     }
     assert both == alone
     assert both["a"] != both["b"]
+
+
+@pytest.mark.parametrize(
+    ("objects", "cause", "words"),
+    [
+        (
+            [*packed("8: 6"), node("n2", taints=[TAINT]), pod("p", 2, "n2")],
+            ["InsufficientGPU", "Taint"],
+            "others: Taint",
+        ),
+        (packed("8: 4", "8: 4", unschedulable=True), ["Cordoned", "InsufficientGPU"], "only 0 of them on nodes open to it"),
+        (packed("8: 4", "8: 4", ready="False"), ["InsufficientGPU", "NotReady"], "tidying up does not help"),
+        (packed("8: 4", "8: 4"), ["InsufficientGPU"], "pool (no product label) has 8 free, at most 4 on one node"),
+    ],
+    ids=["behind a taint", "cordoned", "not ready", "open"],
+)
+def test_gpus_that_a_pod_cannot_come_to_are_no_matter_of_tidying(objects: list[Object], cause: list[str], words: str) -> None:
+    found = look(*objects, waiting(8))
+    assert (found.state, found.cause) == ("Blocked", cause)
+    assert words in found.message

@@ -187,7 +187,7 @@ def test_a_node_that_takes_more_than_it_offers_still_takes_what_asks_for_nothing
 
 @pytest.mark.parametrize(
     ("priority", "mine", "reasons"),
-    [(5, 5, ["InsufficientGPU"]), (6, 5, ["InsufficientGPU"]), (4, 5, [])],
+    [(5, 5, ["ReservedForNominatedPod"]), (6, 5, ["ReservedForNominatedPod"]), (4, 5, [])],
 )
 def test_a_node_keeps_room_for_nominated_pods_of_at_least_the_same_priority(priority: int, mine: int, reasons: list[str]) -> None:
     nominated = pod("nominated", 6, priority=priority, status={"nominatedNodeName": "n1"})
@@ -200,7 +200,7 @@ def test_the_room_that_a_nominated_pod_is_kept_is_its_own() -> None:
 
 def test_a_nominated_pod_takes_one_of_the_places_for_pods() -> None:
     nominated = pod("nominated", status={"nominatedNodeName": "n1"})
-    assert refused(node("n1", allocatable={"pods": "1"}), nominated, me()) == ["TooManyPods"]
+    assert refused(node("n1", allocatable={"pods": "1"}), nominated, me()) == ["ReservedForNominatedPod"]
 
 
 # NodePorts

@@ -70,8 +70,7 @@ def test_a_cluster_without_gpus_gets_no_empty_sections() -> None:
         "No node offers nvidia.com/gpu, so there is nothing to measure.\n"
         "\n"
         "WHY MOVING PODS IS NOT ADVISED\n"
-        "  - no node offers nvidia.com/gpu; if the cluster has GPUs, name their resource with\n"
-        "    resource_name (nodes 0)\n"
+        "  - the input holds no node; dump nodes and pods together (nodes 0)\n"
     )
 
 
