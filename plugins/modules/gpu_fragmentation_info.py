@@ -139,12 +139,12 @@ fragmentation:
           description: C(occupied) less C(fewest), over the nodes.
           type: float
           returned: always
-          sample: 0.24
+          sample: 0.28
         exact:
           description: Whether C(fewest) is proved. If not, the true value may be higher.
           type: bool
           returned: always
-          sample: false
+          sample: true
         occupied:
           description: Nodes that hold GPU pods.
           type: int
@@ -154,7 +154,7 @@ fragmentation:
           description: The fewest nodes found that could hold the same pods.
           type: int
           returned: always
-          sample: 19
+          sample: 18
     demand_weighted:
       description:
         - Free GPUs that a pod drawn from the cluster's own request mix cannot use, on average.
@@ -235,14 +235,16 @@ fragmentation:
           returned: always
           sample: 12
         largest_slot:
-          description: The most GPUs free on one node that it may use.
+          description: The most GPUs free on one node that is open to it, so that nothing but a lack of room keeps it away.
           type: int
           returned: always
-          sample: 4
+          sample: 2
         cause:
           description:
-            - V([InsufficientGPU]) alone where every node lacks the GPUs, which is fragmentation and nothing else.
-            - Else what the nodes that have the GPUs say.
+            - V([InsufficientGPU]) alone where it is fragmentation and nothing else, so that tidying up would help. The nodes
+              that are open to it have its GPUs free in all, and none of them has enough.
+            - Else what the nodes that have enough say. If none has, what closes nodes with free GPUs to it is told beside
+              V(InsufficientGPU).
           type: list
           elements: str
           returned: always
