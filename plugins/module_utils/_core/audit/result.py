@@ -125,7 +125,7 @@ def _blocked(outlook: Outlook) -> dict[str, Any]:
         "pools": outlook.pools,
         "pool_free": outlook.pool_free,
         "largest_slot": outlook.largest,
-        "cause": outlook.cause,
+        "cause": [str(reason) for reason in outlook.cause],
         "refusals": outlook.refusals,
         "nodes": [{"node": node, "reasons": [str(reason) for reason in reasons]} for node, reasons in outlook.near],
         "message": outlook.message,

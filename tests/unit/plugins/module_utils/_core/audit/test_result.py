@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.selectors import parse_selector
 from ansible_collections.gpuops.defrag.plugins.modules import gpu_fragmentation_info
-from ansible_collections.gpuops.defrag.tests.unit.builders import GPU, Object, measured, node, packed, pod
+from ansible_collections.gpuops.defrag.tests.unit.builders import GPU, PRODUCT, Object, measured, node, packed, pod
 from ansible_collections.gpuops.defrag.tests.unit.everything import everything
 
 MEASURES = {
@@ -224,6 +225,15 @@ NAMESPACE = {"kind": "Namespace", "metadata": {"name": "default"}}
             [raw for name in "edcba" for raw in (node(name, None), pod(f"on-{name}", 1, name))],
             f"a, b, c and 2 more: pods request {GPU} that the node does not list",
         ),
+        (
+            [pod(name, 1, status={"nominatedNodeName": "gone"}) for name in "cab"],
+            "default/a, default/b, default/c: nominated to a node that is not in the input",
+        ),
+        ([node("over", 2), pod("p", 3, "over")], "over: pods hold more GPUs than the node offers"),
+        ([node("mig", 7, labels={"nvidia.com/mig.strategy": "single"})], f"mig: their {GPU} are MIG slices"),
+        ([pod("p", 1, "n1", resourceClaims=[{"name": "a"}])], "1 pod has ResourceClaims"),
+        ([pod(name, 1, "n1", resourceClaims=[{"name": "a"}]) for name in "ab"], "2 pods have ResourceClaims"),
+        ([node("t", 4, labels={PRODUCT: "T4-SHARED"})], f"t: GPUs are shared and left out: one of their {GPU}"),
     ],
 )
 def test_what_is_not_known_or_left_out_is_noted(objects: list[Object], note: str | None) -> None:
@@ -231,3 +241,43 @@ def test_what_is_not_known_or_left_out_is_noted(objects: list[Object], note: str
     notes = measured([node("n1"), timed, *objects])["notes"]
     assert len(notes) == (0 if note is None else 1)
     assert all(text.startswith(note or "") for text in notes)
+
+
+def test_every_value_is_of_a_plain_type() -> None:
+    def types(value: Any) -> set[type]:
+        members = (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return {type(value)}.union(*(types(member) for member in members))
+
+    objects = [*packed("8: 6", "8: 6"), pod("blocked", 4), node("tainted", taints=[{"key": "k", "effect": "NoSchedule"}])]
+    assert types(measured(objects, details=True)) <= {dict, list, str, int, float, bool, type(None)}
+
+
+@pytest.mark.parametrize(
+    ("held", "prices", "note"),
+    [
+        (5, {"A": 2.0}, "no price for (no product label): what is stranded cannot be priced as a whole"),
+        (8, {"A": 2.0}, None),
+        (5, {"A": 2.0, "(no product label)": 1.0}, None),
+        (5, {}, None),
+        (8, {"A": 2.0, "H100": 1.0, "B": 3.0}, "gpu_hour_prices names B, H100, which no pool is; pools: (no product label), A"),
+    ],
+    ids=["some have none", "nothing of that kind is stranded", "all have one", "no money asked for", "prices of nothing"],
+)
+def test_what_keeps_prices_from_being_used_is_noted(held: int, prices: dict[str, float], note: str | None) -> None:
+    objects = [node("a", product="A"), node("n1"), pod("p", held, "n1", created="2026-11-30T12:00:00Z")]
+    notes = measured(objects, gpu_hour_prices=prices, slot_size=8)["notes"]
+    assert [text[: len(note or "")] for text in notes] == ([] if note is None else [note])
+
+
+def test_a_dump_without_pods_is_not_taken_for_a_free_cluster() -> None:
+    found = measured([node("n1")])
+    assert found["notes"][0].startswith("the input holds no pod: if there are any, what is free is unknown")
+    assert found["reclaimable_nodes"] == []
+    listed = measured([node("n1"), {"kind": "PodList", "items": []}])
+    assert listed["reclaimable_nodes"] == ["n1"]
+
+
+def test_pending_pods_beside_a_node_selector_are_told_of_with_care() -> None:
+    objects = [*packed("8: 8", labels={"use": "y"}), pod("p", 1, created="2026-11-30T12:00:00Z")]
+    found = measured(objects, selector=parse_selector("use=y"))
+    assert found["notes"] == ["what is said of pending pods holds for the nodes of node_selector alone"]
