@@ -252,9 +252,8 @@ def _reclaimable(node: GpuNode, layout: Layout) -> bool:
     No pod is to take its room after a preemption either, and pods were read at all.
     """
     name, cluster = node.node.name, layout.cluster
-    expected = any(pod.nominated == name for pod in cluster.pending)
-    known = "Pod" in cluster.kinds
-    return node.healthy and known and not expected and all(pod.unmovable_companion for pod in layout.pods[name])
+    empty = node.healthy and "Pod" in cluster.kinds and all(pod.unmovable_companion for pod in layout.pods[name])
+    return empty and not any(pod.nominated == name for pod in cluster.pending)
 
 
 @dataclass(slots=True)
@@ -348,7 +347,7 @@ def _have_rules(nodes: Sequence[GpuNode]) -> bool:
 def _price_notes(pools: Mapping[str, Measures], options: AuditOptions) -> list[str]:
     """What keeps a price from being told, or from being used."""
     found = []
-    unpriced = [name for name in sorted(pools) if name not in options.gpu_hour_prices]
+    unpriced = [name for name in sorted(pools) if name not in options.gpu_hour_prices and pools[name].stranded_now]
     if options.gpu_hour_prices and options.gpu_hour_price is None and unpriced:
         found.append(f"no price for {few(unpriced)}: what is stranded cannot be priced as a whole; give gpu_hour_price too")
     if unused := sorted(options.gpu_hour_prices.keys() - pools.keys()):

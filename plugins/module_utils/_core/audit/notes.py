@@ -59,7 +59,7 @@ def _on_pods(cluster: Cluster, found: Survey, claiming: Sequence[Pod]) -> list[s
         told.append(f"{have} ResourceClaims, whose devices these figures do not show")
     waiting = [pod for pod in cluster.pending if found.resource in pod.requests]
     if lost := [str(pod) for pod in waiting if pod.nominated and pod.nominated not in cluster.nodes]:
-        told.append(f"{few(lost)}: nominated to a node that is not in the input")
+        told.append(f"{few(sorted(lost))}: nominated to a node that is not in the input")
     return told
 
 

@@ -337,7 +337,8 @@ def test_tolerations_and_selectors_that_the_whole_pool_meets_are_no_such_rules()
     [({"T4": 1}, "no price for A100"), ({"T4": 1, "A100": 1, "A10": 1}, "gpu_hour_prices names A10, which no pool is")],
 )
 def test_a_price_that_is_missing_or_for_nothing_is_noted(prices: dict[str, float], words: str) -> None:
-    notes = measured([node("a", product="A100"), node("t", product="T4")], gpu_hour_prices=prices)["notes"]
+    objects = [node("a", product="A100"), pod("p", 1, "a"), node("t", product="T4")]
+    notes = measured(objects, gpu_hour_prices=prices, slot_size=8)["notes"]
     assert any(note.startswith(words) for note in notes)
 
 
