@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help system setup demo test lint sanity unit bench lock clean
+.PHONY: help system setup demo test lint sanity unit bench cluster cluster-down lock clean
 
 LOCKED := requirements-dev.txt requirements-collections.txt
 STAMP := .venv/stamp
@@ -36,6 +36,12 @@ unit: $(STAMP)  ## unit tests with branch coverage
 
 bench: $(STAMP)  ## time and memory of the core on large clusters
 	@.venv/bin/python -m bench
+
+cluster: $(STAMP)  ## a fragmented test cluster of 25 x 8 fake GPUs to play with
+	@.venv/bin/python -m tests.cluster up
+
+cluster-down: $(STAMP)  ## stop it
+	@.venv/bin/python -m tests.cluster down
 
 lock: $(STAMP)  ## lock the newest development dependencies
 	@$(COMPILE) --group dev --output-file requirements-dev.txt
