@@ -1,6 +1,6 @@
 # Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Arguments that every module shares. Their documentation is the fragment gpuops.defrag.source."""
+"""Arguments that modules and filters share. Their documentation is the fragments gpuops.defrag.selection and .audit."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from ._core.errors import InputError
 from ._core.kube.decode import epoch
 from ._core.kube.selectors import LabelSelector, label_selector, parse_selector
 
-SOURCE_ARGUMENTS: dict[str, dict[str, Any]] = {
-    "src": {"type": "path", "required": True},
+SELECTION_ARGUMENTS: dict[str, dict[str, Any]] = {
     "resource_name": {"type": "str", "default": "nvidia.com/gpu"},
     "node_selector": {"type": "raw"},
 }
 
 AUDIT_ARGUMENTS: dict[str, dict[str, Any]] = {
-    "resource_name": SOURCE_ARGUMENTS["resource_name"],
-    "node_selector": SOURCE_ARGUMENTS["node_selector"],
+    **SELECTION_ARGUMENTS,
     "sizes": {"type": "list", "elements": "int", "default": [1, 2, 4, 8]},
     "fragmentation_size": {"type": "int", "default": 2},
     "slot_size": {"type": "int"},

@@ -107,25 +107,26 @@ class Live:
     """A connection to one cluster.
 
     Attributes:
-        server: Its address.
+        name: Its address.
         uid: Uid of its namespace kube-system, which tells clusters apart; None where it may not be read.
         now: The server's clock at the last answer, in seconds since 1970.
         notes: What could not be read, and what that means.
     """
 
     client: Any
-    server: str
+    name: str
     page_size: int
     timeout: int
     resource_version: str | None
     uid: str | None = None
     now: float | None = None
     notes: list[str] = field(default_factory=list)
+    live = True
 
     @property
     def identity(self) -> dict[str, str | None]:
         """Which cluster it is, for results."""
-        return {"server": self.server, "uid": self.uid}
+        return {"server": self.name, "uid": self.uid}
 
     def read(self, kinds: Sequence[Kind], build: Callable[[Iterator[dict[str, Any]]], T]) -> T:
         """What ``build`` makes of the lists of these kinds, given page after page.
@@ -142,7 +143,7 @@ class Live:
                 return build(self._pages(kinds))
             except _ExpiredError:
                 continue
-        raise InputError(f"lists expired {ATTEMPTS} times before they were read; give a larger page_size", source=self.server)
+        raise InputError(f"lists expired {ATTEMPTS} times before they were read; give a larger page_size", source=self.name)
 
     def _pages(self, kinds: Sequence[Kind]) -> Iterator[dict[str, Any]]:
         missing: list[Kind] = []
@@ -162,7 +163,7 @@ class Live:
         rights = ", ".join(f"list {kind.resource}{'.' + kind.group if kind.group else ''}" for kind in missing)
         if any(not kind.optional for kind in missing):
             raise InputError(
-                f"may not {rights}; grant these rights (policies/rbac/reader.yaml has all that are needed)", source=self.server
+                f"may not {rights}; grant these rights (policies/rbac/reader.yaml has all that are needed)", source=self.name
             )
         self.notes.append(f"may not {rights}: what depends on it is unknown")
 
@@ -175,7 +176,7 @@ class Live:
             page = self._get(kind.path, **query, **start)
             meta, items = page.get("metadata"), page.get("items")
             if not isinstance(meta, dict) or page.get("kind") != f"{kind.name}List":
-                raise InputError(f"GET {kind.path} answers with {page.get('kind')!r}, not a {kind.name}List", source=self.server)
+                raise InputError(f"GET {kind.path} answers with {page.get('kind')!r}, not a {kind.name}List", source=self.name)
             if only_try:
                 return
             # All pages of one list show one moment; a server that forgot it may go on with another.
@@ -210,15 +211,15 @@ class Live:
             except (HTTPError, OSError, ValueError) as error:
                 # ValueError: half an answer, which no parser takes.
                 if attempt == ATTEMPTS:
-                    raise InputError(f"GET {path} fails: {_short(error)}", source=self.server) from None
+                    raise InputError(f"GET {path} fails: {_short(error)}", source=self.name) from None
             time.sleep(wait)
             wait *= 2
         raise AssertionError("unreachable")
 
     def _failure(self, error: Any, path: str) -> InputError:
         if error.status == 401:
-            return InputError("does not accept these credentials (401); renew them", source=self.server)
-        return InputError(f"GET {path} answers {error.status}: {_message(error)}", source=self.server)
+            return InputError("does not accept these credentials (401); renew them", source=self.name)
+        return InputError(f"GET {path} answers {error.status}: {_message(error)}", source=self.name)
 
 
 def connect(params: Params) -> Live:
@@ -241,7 +242,7 @@ def connect(params: Params) -> Live:
         found = get_api_client(**{name: params.get(name) for name in AUTH_ARG_SPEC})
         live = Live(
             client=found.client,
-            server=str(found.configuration.host),
+            name=str(found.configuration.host),
             page_size=params["page_size"],
             timeout=params["request_timeout"],
             resource_version=params["resource_version"],
@@ -258,16 +259,16 @@ def _identify(live: Live, declared: str | None) -> None:
     try:
         live.uid = live._get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
     except _ExpiredError:
-        raise InputError("GET of a namespace answers that it expired (410)", source=live.server) from None
+        raise InputError("GET of a namespace answers that it expired (410)", source=live.name) from None
     except ApiException as error:
         if error.status != 403:
             raise live._failure(error, "/api/v1/namespaces/kube-system") from None
         if declared:
             raise InputError(
-                "may not get namespaces, so it cannot be told whether this is the cluster meant", source=live.server
+                "may not get namespaces, so it cannot be told whether this is the cluster meant", source=live.name
             ) from None
     if declared and live.uid != declared:
-        raise InputError(f"is the cluster {live.uid}, not {declared} as cluster_uid says", source=live.server)
+        raise InputError(f"is the cluster {live.uid}, not {declared} as cluster_uid says", source=live.name)
 
 
 def contradiction(params: Params, environ: Mapping[str, str]) -> str | None:

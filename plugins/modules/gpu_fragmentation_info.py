@@ -16,9 +16,11 @@ description:
     still room on a single node, which pods wait although enough GPUs are free and why every node refuses them, which
     nodes could be given back, and what all that costs.
   - Also says when defragmentation is not worth it for this cluster, with the figures.
-  - Reads a file. No cluster is needed, and nothing is changed.
+  - Reads a live cluster, or a file without any. Nothing is changed.
 extends_documentation_fragment:
   - gpuops.defrag.source
+  - kubernetes.core.k8s_auth_options
+  - gpuops.defrag.selection
   - gpuops.defrag.audit
   - gpuops.defrag.attributes
   - gpuops.defrag.attributes.info_module
@@ -50,6 +52,13 @@ EXAMPLES = r"""
     gpu_hour_price: 2.5
   register: priced
 
+- name: Measure the cluster of a kubeconfig, made sure to be the one meant
+  gpuops.defrag.gpu_fragmentation_info:
+    kubeconfig: ~/.kube/config
+    context: gpu-prod
+    cluster_uid: 5b1cf5e7-93a4-4ac1-a1b3-0d8f1c6f2a77
+  register: live
+
 - name: Fail a pipeline when pods are blocked while GPUs are free
   gpuops.defrag.gpu_fragmentation_info:
     src: examples/gpu200-1.json.gz
@@ -58,6 +67,22 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+cluster:
+  description: Which cluster was read.
+  returned: success
+  type: dict
+  contains:
+    server:
+      description: The address of its API server; null where a file was read.
+      type: str
+      returned: always
+      sample: https://10.0.0.1:6443
+    uid:
+      description: The uid of its namespace C(kube-system), which no two clusters share; null if it may
+        not be read, and where a file was read.
+      type: str
+      returned: always
+      sample: 5b1cf5e7-93a4-4ac1-a1b3-0d8f1c6f2a77
 fragmentation:
   description:
     - The measures. Sizes are numbers of GPUs, written as text where they are keys.
@@ -612,24 +637,23 @@ fragmentation:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import (
-    AUDIT_ARGUMENTS,
-    SOURCE_ARGUMENTS,
-    audit_params,
-)
+from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import AUDIT_ARGUMENTS, audit_params
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.audit import audit
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
-from ansible_collections.gpuops.defrag.plugins.module_utils._snapshot import read_objects
+from ansible_collections.gpuops.defrag.plugins.module_utils._source import MEASURING, SOURCE_ARGUMENTS, open_source
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SOURCE_ARGUMENTS | AUDIT_ARGUMENTS, supports_check_mode=True)
-    src = module.params["src"]
     try:
-        fragmentation = audit(read_objects(src), source=src, **audit_params(module.params))
+        given = audit_params(module.params)
+        source = open_source(module.params)
+        given["now"] = given["now"] or source.now
+        fragmentation = source.read(MEASURING, lambda documents: audit(documents, source=source.name, live=source.live, **given))
     except InputError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, fragmentation=fragmentation)
+    fragmentation["notes"] += source.notes
+    module.exit_json(changed=False, fragmentation=fragmentation, cluster=source.identity)
 
 
 if __name__ == "__main__":

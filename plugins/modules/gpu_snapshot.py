@@ -63,6 +63,7 @@ extends_documentation_fragment:
   - gpuops.defrag.attributes
   - gpuops.defrag.attributes.action_group
   - gpuops.defrag.source
+  - kubernetes.core.k8s_auth_options
 attributes:
   check_mode:
     support: full
@@ -88,6 +89,11 @@ EXAMPLES = r"""
   gpuops.defrag.gpu_snapshot:
     src: examples/gpu200-1.json.gz
     dest: build/snapshots/cluster.json.gz
+
+- name: Dump a live cluster
+  gpuops.defrag.gpu_snapshot:
+    kubeconfig: ~/.kube/config
+    dest: build/snapshots/live.json.gz
 
 - name: Write a file that can be sent to somebody else
   gpuops.defrag.gpu_snapshot:
@@ -142,16 +148,27 @@ dropped:
   returned: success
   type: dict
   sample: {"ConfigMap": 12, "Event": 300, "Secret": 40}
+cluster:
+  description: Which cluster was read, by C(server) and C(uid) as M(gpuops.defrag.gpu_fragmentation_info) returns them.
+  returned: success
+  type: dict
+  sample: {"server": null, "uid": null}
+notes:
+  description: What could not be read of a live cluster, for want of rights or because the cluster does not serve it.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 """
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import SOURCE_ARGUMENTS, node_selector
+from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import SELECTION_ARGUMENTS, node_selector
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import decode, objects
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.snapshot.redact import hash_names, reduce, select_nodes
@@ -161,6 +178,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._snapshot import (
     snapshot_bytes,
     write_snapshot,
 )
+from ansible_collections.gpuops.defrag.plugins.module_utils._source import EVERYTHING, SOURCE_ARGUMENTS, open_source
 
 
 def kinds(items: Iterable[Mapping[str, Any]]) -> Counter[str]:
@@ -181,21 +199,34 @@ def snapshot(params: Mapping[str, Any], *, check: bool, diff: bool) -> dict[str,
     Raises:
         InputError: The source is no cluster's state, or the file cannot be written.
     """
-    source, path = params["src"], params["dest"]
-    if os.path.realpath(source) == os.path.realpath(path):
+    path, selector = params["dest"], node_selector(params)
+    if params["src"] is not None and os.path.realpath(params["src"]) == os.path.realpath(path):
         raise InputError("is src itself; give another path, so that the original stays", field="dest")
-    selector = node_selector(params)
-    documents = read_objects(source)
-    decode(documents, source=source)  # What cannot be measured is not worth keeping, and its fault is told here.
-    read = list(objects(documents))
-    wanted = select_nodes(read, selector)
+    source = open_source(params)
+    read: Counter[str] = Counter()
+
+    def reduced(documents: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Page by page, so that no more than one page is ever there in full."""
+        read.clear()
+        kept: list[dict[str, Any]] = []
+        for document in documents:
+            items = list(objects([document]))
+            read.update(item["kind"] for item in items)
+            kept += reduce(items)
+        return kept
+
     try:
-        kept = hash_names(wanted, params["hash_key"]) if params["hash_names"] else reduce(wanted)
+        kept = source.read(EVERYTHING, reduced)
+        # What cannot be measured is not worth keeping, and its fault is told here.
+        decode(kept, source=source.name, live=source.live)
+        wanted = select_nodes(kept, selector)
+        kept = hash_names(wanted, params["hash_key"]) if params["hash_names"] else list(map(dict, wanted))
     except InputError as error:
-        raise (error.within(source=source) if error.object else error) from None
+        raise (error.within(source=source.name) if error.object else error) from None
     data = snapshot_bytes(kept, compress=path.endswith(".gz"))
     after = {"bytes": len(data), "kinds": dict(kinds(kept))}
-    result = {"path": path, "objects": len(kept), "dropped": dict(kinds(read) - kinds(kept)), **after}
+    result = {"path": path, "objects": len(kept), "dropped": dict(sorted((read - kinds(kept)).items())), **after}
+    result |= {"cluster": source.identity, "notes": source.notes}
     if diff:
         result["diff"] = {"before_header": path, "after_header": path, "before": described(path), "after": after}
     result["changed"] = differs(path, data) if check else write_snapshot(path, data)
@@ -206,6 +237,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **SOURCE_ARGUMENTS,
+            **SELECTION_ARGUMENTS,
             "dest": {"type": "path", "required": True},
             "hash_names": {"type": "bool", "default": False},
             "hash_key": {"type": "str", "no_log": True},

@@ -74,7 +74,7 @@ def pod(
     if labels is not None:
         meta["labels"] = dict(labels)
     if owner is not None:
-        kind, _, controller = owner.partition("/")
+        kind, controller = owner.split("/", 1)
         meta["ownerReferences"] = [{"kind": kind, "name": controller, "uid": f"uid-{controller}", "controller": True}]
     if created is not None:
         meta["creationTimestamp"] = created
@@ -114,7 +114,7 @@ def packed(*rows: str, **options: Any) -> list[Object]:
     """Nodes n1, n2, … and their pods, written as ``"8: 4+2+1"``; options are those of :func:`node`."""
     objects = []
     for row, text in enumerate(rows, start=1):
-        gpus, _, pods = text.partition(":")
+        gpus, pods = text.split(":", 1)
         objects.append(node(f"n{row}", int(gpus), **options))
         sizes = [int(size) for size in pods.split("+") if size.strip()]
         objects += [pod(f"p{row}-{index}", size, f"n{row}") for index, size in enumerate(sizes, start=1)]

@@ -13,12 +13,13 @@ import yaml
 from jinja2 import Environment, nodes
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import AUDIT_ARGUMENTS
+from ansible_collections.gpuops.defrag.plugins.module_utils._source import SOURCE_ARGUMENTS
 
 ROOT = Path(__file__).resolve().parents[3]
 PLAYBOOK = yaml.safe_load((ROOT / "playbooks/audit.yml").read_text())
 ROW = re.compile(r"^\| `(\w+)` \| (?:`(.+?)`)? ?\|", re.MULTILINE)
 TOLD = dict(ROW.findall((ROOT / "docs/audit.md").read_text().partition("## Variables")[2].partition("\n## ")[0]))
-ANSIBLES_OWN = {"ansible_playbook_python", "omit", "lookup"}
+ANSIBLES_OWN = {"ansible_play_hosts", "ansible_playbook_python", "hostvars", "lookup", "omit"}
 
 
 def templates(part: Any, key: str = "") -> Iterator[str]:
@@ -30,7 +31,7 @@ def templates(part: Any, key: str = "") -> Iterator[str]:
         for value in part:
             yield from templates(value, key)
     elif isinstance(part, str):
-        yield f"{{{{ {part} }}}}" if key == "when" else part
+        yield f"{{{{ {part} }}}}" if key in ("when", "that") else part
 
 
 def named(part: Any) -> Iterator[str]:
@@ -52,6 +53,7 @@ def test_the_variables_told_are_those_that_the_playbook_reads() -> None:
 def test_the_defaults_told_are_those_of_the_module_and_the_playbook() -> None:
     (play,) = PLAYBOOK
     assert play["hosts"] == f"{{{{ audit_hosts | default('{TOLD['audit_hosts']}') }}}}"
-    told = {name: yaml.safe_load(default) for name, default in TOLD.items() if name in AUDIT_ARGUMENTS}
-    assert told == {name: AUDIT_ARGUMENTS[name].get("default") for name in told}
+    options = SOURCE_ARGUMENTS | AUDIT_ARGUMENTS
+    told = {name: yaml.safe_load(default) for name, default in TOLD.items() if name in options}
+    assert told == {name: options[name].get("default") for name in told}
     assert AUDIT_ARGUMENTS.keys() - told == {"now", "details"}

@@ -21,6 +21,7 @@ def audit(
     *,
     source: str | None = None,
     now: float | None = None,
+    live: bool = False,
     details: bool = False,
 ) -> dict[str, Any]:
     """Measure the cluster that documents describe.
@@ -30,6 +31,7 @@ def audit(
         options: What to measure.
         source: Where the documents came from, for messages.
         now: Seconds since 1970 that ages are counted to; by default the newest time found in the documents.
+        live: The documents come from a cluster that went on meanwhile.
         details: With every node and its holders.
 
     Returns:
@@ -39,7 +41,7 @@ def audit(
         InputError: An object is malformed; it names source, object and field.
     """
     with collector_at_rest():
-        return as_result(measure(decode(documents, source=source, now=now), options), details=details)
+        return as_result(measure(decode(documents, source=source, now=now, live=live), options), details=details)
 
 
 @contextmanager

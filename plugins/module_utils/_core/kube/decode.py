@@ -84,7 +84,7 @@ def _get(raw: Raw, key: str, kind: type[T], field: str, default: T) -> T:
     value = raw.get(key)
     if value is None:
         return default
-    if type(value) is not kind and not isinstance(value, kind):
+    if not isinstance(value, kind):
         raise expected(kind, value, field)
     return value
 
@@ -153,20 +153,22 @@ def _label(raw: Raw, kind: str) -> str:
     return f"{kind} {'/'.join(told) or '(no name)'}"
 
 
-def decode(documents: Iterable[Any], *, source: str | None = None, now: float | None = None) -> Cluster:
+def decode(documents: Iterable[Any], *, source: str | None = None, now: float | None = None, live: bool = False) -> Cluster:
     """The cluster that documents describe.
 
     Args:
         documents: What ``kubectl get nodes,pods,… -A -o json`` prints: lists of any nesting or single objects.
         source: Where they came from, for messages.
         now: The time that ages are counted to; by default the newest time found in the objects.
+        live: The objects were read one kind after the other while the cluster went on: a pod on a node that is not
+            among them is set aside.
 
     Raises:
         InputError: An object is malformed or given twice, or a pod is on a node that is not there. It names source,
             object and field.
     """
     try:
-        return _Decoder().run(documents, now)
+        return _Decoder(live).run(documents, now)
     except InputError as error:
         raise error.within(source=source) from None
 
@@ -174,7 +176,8 @@ def decode(documents: Iterable[Any], *, source: str | None = None, now: float | 
 class _Decoder:
     """Collects objects into a cluster and remembers the newest time seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, live: bool) -> None:
+        self.live = live
         self.cluster = Cluster()
         self.newest = float("-inf")
         self.known: set[tuple[str, str | None, str]] = set()
@@ -232,6 +235,8 @@ class _Decoder:
                     cluster.pending.append(pod)
             elif pod.node in cluster.bound:
                 cluster.bound[pod.node].append(pod)
+            elif self.live:
+                cluster.strangers.append(pod)
             else:
                 raise InputError(
                     f"node {reprlib.repr(pod.node)} is not in the input; dump nodes and pods together, all of both",

@@ -263,6 +263,7 @@ class Cluster:
         pending: Active pods that are on no node and not being deleted.
         finished: Succeeded and Failed pods.
         namespaces: Labels by namespace name, for those that were read.
+        strangers: Active pods on nodes that came or went while a live cluster was read.
         kinds: The kinds that were read; a kind that is missing is unknown, not empty.
         now: The newest time in the data, or the server's clock; None where there is none.
     """
@@ -271,6 +272,7 @@ class Cluster:
     bound: dict[str, list[Pod]] = field(default_factory=dict)
     pending: list[Pod] = field(default_factory=list)
     finished: list[Pod] = field(default_factory=list)
+    strangers: list[Pod] = field(default_factory=list)
     budgets: list[PodDisruptionBudget] = field(default_factory=list)
     workloads: dict[tuple[str, str, str], Workload] = field(default_factory=dict)
     volumes: dict[str, Volume] = field(default_factory=dict)

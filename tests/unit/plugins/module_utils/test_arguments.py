@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 
-from ansible_collections.gpuops.defrag.plugins.doc_fragments import audit, source
+from ansible_collections.gpuops.defrag.plugins.doc_fragments import audit, selection, source
 from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import (
     AUDIT_ARGUMENTS,
-    SOURCE_ARGUMENTS,
+    SELECTION_ARGUMENTS,
     audit_params,
     node_selector,
 )
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.measures import AuditOptions
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
+from ansible_collections.gpuops.defrag.plugins.module_utils._source import SOURCE_ARGUMENTS
 
 
 def documented(fragment: ModuleType) -> dict[str, Any]:
@@ -34,8 +36,10 @@ def params(**given: Any) -> dict[str, Any]:
 
 
 def test_every_option_is_documented_as_it_is() -> None:
-    assert documented(source) == SOURCE_ARGUMENTS
-    assert documented(source) | documented(audit) == SOURCE_ARGUMENTS | AUDIT_ARGUMENTS
+    assert documented(selection) == SELECTION_ARGUMENTS
+    assert documented(selection) | documented(audit) == AUDIT_ARGUMENTS
+    # How a cluster is reached is kubernetes.core's to document.
+    assert documented(source) == {name: spec for name, spec in SOURCE_ARGUMENTS.items() if name not in AUTH_ARG_SPEC}
 
 
 def test_without_options_an_audit_has_the_core_s_own_defaults() -> None:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -31,7 +33,7 @@ OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 GPU_TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
-LLM = {"matchLabels": {"app": "llm"}}
+LLM: Mapping[str, Any] = MappingProxyType({"matchLabels": {"app": "llm"}})
 
 
 def me(gpus: int | None = None, **spec: Any) -> Object:
@@ -285,8 +287,8 @@ def apart(*terms: Object) -> Object:
     return together(*terms, kind="podAntiAffinity")
 
 
-def near(selector: Object | None = LLM, key: str = ZONE, **more: Any) -> Object:
-    return {"topologyKey": key, **({} if selector is None else {"labelSelector": selector}), **more}
+def near(selector: Mapping[str, Any] | None = LLM, key: str = ZONE, **more: Any) -> Object:
+    return {"topologyKey": key, **({} if selector is None else {"labelSelector": dict(selector)}), **more}
 
 
 # n1 and n2 are in one zone, n3 is in another, n4 in none.
@@ -388,10 +390,10 @@ def test_affinity_is_told_apart_from_anti_affinity() -> None:
 # PodTopologySpread
 
 
-def spread(skew: int = 1, key: str = ZONE, selector: Object | None = LLM, **more: Any) -> Object:
+def spread(skew: int = 1, key: str = ZONE, selector: Mapping[str, Any] | None = LLM, **more: Any) -> Object:
     """One constraint on a pod that is one of those it counts."""
     constraint = {"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "DoNotSchedule", **more}
-    return constraint | ({} if selector is None else {"labelSelector": selector})
+    return constraint | ({} if selector is None else {"labelSelector": dict(selector)})
 
 
 def llms(*nodes: str, **more: Any) -> list[Object]:

@@ -66,7 +66,7 @@ def test_lists_of_any_nesting_are_taken_apart_in_order(documents: list[Any], fou
 
 def test_lists_may_be_nested_as_deeply_as_json_can_be() -> None:
     nested: Object = node("a")
-    for _ in range(5000):
+    for _level in range(5000):
         nested = {"kind": "List", "items": [nested]}
     assert names([nested]) == ["Node a"]
 

@@ -235,5 +235,5 @@ def test_effective_requests_are_the_most_over_all_moments_of_a_pods_life(
     if overhead:
         spec["overhead"] = {"cpu": f"{overhead}m"}
     found = effective_requests(spec, {})
-    assert found.get("cpu", 0) == max(cpu for cpu, _ in moments) + overhead
-    assert found.get(GPU, 0) == max(devices for _, devices in moments)
+    assert found.get("cpu", 0) == max(moment[0] for moment in moments) + overhead
+    assert found.get(GPU, 0) == max(moment[1] for moment in moments)
