@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import reprlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,16 +19,24 @@ from ._core.errors import InputError
 MISSING: str | None = None
 try:
     from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
-    from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
+    from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import (
+        _create_auth_spec,
+        _create_configuration,
+        _create_headers,
+        _set_header,
+    )
     from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
 except ImportError:
     MISSING = "the collection kubernetes.core"
     AUTH_ARG_SPEC = {}
 
 try:
+    from kubernetes.client import ApiClient
     from kubernetes.client.exceptions import ApiException
     from kubernetes.config import ConfigException
+    from kubernetes.dynamic import DynamicClient
     from urllib3.exceptions import HTTPError
+    from yaml import YAMLError
 except ImportError:
     MISSING = "the Python package kubernetes"
 
@@ -45,8 +54,13 @@ LIVE_ARGUMENTS: dict[str, dict[str, Any]] = {
 ATTEMPTS = 5
 """So often one page is asked for, and so often a list that expired is begun again."""
 
+FIRST_WAIT = 0.2
+"""Seconds until it is asked again, doubled each time, or as long as the server says."""
+
 _BUSY = (429, 500, 502, 503, 504)
 _EXPIRED = 410
+_SERVER = "check that this is the API server and that it is well"
+_ADVICE = {401: "renew the credentials", 403: "grant this right"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +157,26 @@ class Live:
                 return build(self._pages(kinds))
             except _ExpiredError:
                 continue
-        raise InputError(f"lists expired {ATTEMPTS} times before they were read; give a larger page_size", source=self.name)
+        told = f"lists expired {ATTEMPTS} times before they were read; give a larger page_size"
+        if self.resource_version:
+            told = f"lists at resource_version {self.resource_version} expired {ATTEMPTS} times; leave it out to read the newest"
+        raise InputError(told, source=self.name)
 
     def _pages(self, kinds: Sequence[Kind]) -> Iterator[dict[str, Any]]:
         missing: list[Kind] = []
         for kind in kinds:
+            begun = False
             try:
                 # Once a list that must be there is refused, the others are only asked for their rights.
-                yield from self._list(kind, only_try=any(not other.optional for other in missing))
+                for page in self._list(kind, only_try=any(not other.optional for other in missing)):
+                    begun = True
+                    yield page
+                    del page  # Before the next one comes: two at once would be twice the memory.
             except ApiException as error:
-                if error.status == 403:
+                # What is refused half-way is neither there nor missing.
+                if error.status == 403 and not begun:
                     missing.append(kind)
-                elif error.status == 404 and kind.optional:
+                elif error.status == 404 and kind.optional and not begun:
                     self.notes.append(f"the cluster serves no {kind.resource}")
                 else:
                     raise self._failure(error, kind.path) from None
@@ -174,32 +196,35 @@ class Live:
         while True:
             start = {"_continue": following} if following else {"resource_version": self.resource_version}
             page = self._get(kind.path, **query, **start)
-            meta, items = page.get("metadata"), page.get("items")
-            if not isinstance(meta, dict) or page.get("kind") != f"{kind.name}List":
-                raise InputError(f"GET {kind.path} answers with {page.get('kind')!r}, not a {kind.name}List", source=self.name)
+            meta = page.get("metadata")
+            if not isinstance(meta, dict) or page.get("kind") != f"{kind.name}List" or "items" not in page:
+                raise self._strange(kind.path, page, f"a {kind.name}List")
             if only_try:
                 return
             # All pages of one list show one moment; a server that forgot it may go on with another.
             if version not in (None, meta.get("resourceVersion")):
                 raise _ExpiredError
             version = meta.get("resourceVersion")
-            yield {"apiVersion": page.get("apiVersion"), "kind": page["kind"], "items": items or []}
+            if following and following == meta.get("continue"):
+                raise InputError(f"GET {kind.path} gives the same page again and again; {_SERVER}", source=self.name)
             following = meta.get("continue") or ""
+            yield {"apiVersion": page.pop("apiVersion", None), "kind": page["kind"], "items": page.pop("items") or []}
             if not following:
                 return
 
     def _get(self, path: str, **query: Any) -> dict[str, Any]:
         """One answer, whole and parsed; asked for again while the server is busy or the line breaks."""
         given = {name: value for name, value in query.items() if value is not None}
-        wait = 0.2
+        wait = FIRST_WAIT
         for attempt in range(1, ATTEMPTS + 1):
+            asked = 0.0
             try:
                 answer = self.client.request("get", path, serialize=False, _request_timeout=self.timeout, **given)
                 if date := answer.headers.get("Date"):
                     self.now = parsedate_to_datetime(date).timestamp()
                 page = json.loads(answer.data)
                 if not isinstance(page, dict):
-                    raise ValueError("not an object")
+                    raise ValueError(f"the answer is {type(page).__name__}, not an object")
                 return page
             except ApiException as error:
                 if error.status == _EXPIRED:
@@ -207,19 +232,25 @@ class Live:
                 if error.status not in _BUSY or attempt == ATTEMPTS:
                     raise
                 after = str((error.headers or {}).get("Retry-After", ""))
-                wait = max(wait, min(float(after) if after.isdecimal() else 0.0, self.timeout))
-            except (HTTPError, OSError, ValueError) as error:
+                asked = min(float(after), self.timeout) if after.isdecimal() else 0.0
+            except (HTTPError, OSError, ValueError, RecursionError) as error:
                 # ValueError: half an answer, which no parser takes.
                 if attempt == ATTEMPTS:
-                    raise InputError(f"GET {path} fails: {_short(error)}", source=self.name) from None
-            time.sleep(wait)
+                    told = f"GET {path} fails {ATTEMPTS} times: {_short(error)}"
+                    raise InputError(f"{told}; {_SERVER}, or give a longer request_timeout", source=self.name) from None
+            time.sleep(max(wait, asked))
             wait *= 2
         raise AssertionError("unreachable")
 
     def _failure(self, error: Any, path: str) -> InputError:
-        if error.status == 401:
-            return InputError("does not accept these credentials (401); renew them", source=self.name)
-        return InputError(f"GET {path} answers {error.status}: {_message(error)}", source=self.name)
+        if not error.status:
+            # So the client tells that the server's certificate, or ours, is not taken.
+            return InputError(f"GET {path} fails: {_message(error)}; give ca_cert, or check host", source=self.name)
+        advice = _ADVICE.get(error.status, "try again later" if error.status in _BUSY else _SERVER)
+        return InputError(f"GET {path} answers {error.status}: {_message(error)}; {advice}", source=self.name)
+
+    def _strange(self, path: str, page: Mapping[str, Any], wanted: str) -> InputError:
+        return InputError(f"GET {path} answers with {reprlib.repr(page.get('kind'))}, not {wanted}; {_SERVER}", source=self.name)
 
 
 def connect(params: Params) -> Live:
@@ -229,44 +260,62 @@ def connect(params: Params) -> Live:
         InputError: Options and environment name different clusters, the cluster cannot be reached, or it is another one
             than ``cluster_uid`` says.
     """
-    if get_api_client is None:
-        raise InputError(
-            "reading a live cluster needs the collection kubernetes.core and the Python package kubernetes; install them"
-        )
+    if MISSING:
+        raise InputError(f"reading a live cluster needs {MISSING}; install it, or read a file with src")
     if conflict := contradiction(params, os.environ):
         raise InputError(conflict)
     if params["page_size"] < 1 or params["request_timeout"] < 1:
         name = "page_size" if params["page_size"] < 1 else "request_timeout"
         raise InputError(f"is {params[name]}; it must be at least 1", field=name)
     try:
-        found = get_api_client(**{name: params.get(name) for name in AUTH_ARG_SPEC})
-        live = Live(
-            client=found.client,
-            name=str(found.configuration.host),
-            page_size=params["page_size"],
-            timeout=params["request_timeout"],
-            resource_version=params["resource_version"],
-        )
-    except (ConfigException, CoreException, HTTPError, OSError, ValueError) as error:
+        client = _client(params)
+    except (ConfigException, CoreException, HTTPError, OSError, LookupError, TypeError, AttributeError, ValueError, YAMLError) as error:
         raise InputError(f"cannot connect: {_short(error)}; give kubeconfig, or host and api_key") from None
-    except ApiException as error:
-        raise InputError(f"cannot connect: {error.status}: {_message(error)}") from None
+    live = Live(
+        client=client,
+        name=str(client.configuration.host),
+        page_size=params["page_size"],
+        timeout=params["request_timeout"],
+        resource_version=params["resource_version"],
+    )
     _identify(live, params["cluster_uid"])
     return live
 
 
+def _client(params: Params) -> Any:
+    """The client that kubernetes.core makes of its options, but for two things.
+
+    It asks for what it is told to and discovers nothing first, which would have no timeout. And it tries once: how often
+    and how long to wait is decided in one place, which is :meth:`Live._get`.
+    """
+    given = {name: params.get(name) for name in AUTH_ARG_SPEC}
+    configuration = _create_configuration(_create_auth_spec(**given))
+    configuration.retries = False
+    client = ApiClient(configuration)
+    for name, value in _create_headers(**given).items():
+        _set_header(client, name, value)
+    return DynamicClient(client, discoverer=lambda *_: None)
+
+
 def _identify(live: Live, declared: str | None) -> None:
+    path = "/api/v1/namespaces/kube-system"
     try:
-        live.uid = live._get("/api/v1/namespaces/kube-system")["metadata"]["uid"]
+        found = live._get(path)
     except _ExpiredError:
-        raise InputError("GET of a namespace answers that it expired (410)", source=live.name) from None
+        raise InputError(f"GET {path} answers that it expired (410); {_SERVER}", source=live.name) from None
     except ApiException as error:
         if error.status != 403:
-            raise live._failure(error, "/api/v1/namespaces/kube-system") from None
+            raise live._failure(error, path) from None
         if declared:
             raise InputError(
-                "may not get namespaces, so it cannot be told whether this is the cluster meant", source=live.name
+                "may not get namespaces, so it cannot be told whether this is the cluster meant; grant this right",
+                source=live.name,
             ) from None
+        return
+    meta = found.get("metadata")
+    if found.get("kind") != "Namespace" or not isinstance(meta, dict) or not isinstance(meta.get("uid"), str):
+        raise live._strange(path, found, "a Namespace")
+    live.uid = meta["uid"]
     if declared and live.uid != declared:
         raise InputError(f"is the cluster {live.uid}, not {declared} as cluster_uid says", source=live.name)
 
