@@ -8,12 +8,13 @@ import copy
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .api import Api, ApiError, Object, all_at_once
 from .processes import wait_until
 
 GPU = "nvidia.com/gpu"
+PRODUCTS = ("NVIDIA-A100-SXM4-80GB",)
 NAMESPACES = ("team-a", "team-b", "team-c", "team-d", "team-e")
 
 
@@ -25,6 +26,8 @@ class Shape:
         nodes: GPU nodes.
         gpus: GPUs on each.
         products: Product labels, dealt out in turn.
+        labels: Labels of every GPU node.
+        taints: Taints of every GPU node.
         cpu_nodes: Nodes without GPUs.
         fill: Share of the GPUs that pods ask for at first.
         keep: Share of these pods that stay when the others have left.
@@ -35,7 +38,9 @@ class Shape:
 
     nodes: int = 25
     gpus: int = 8
-    products: tuple[str, ...] = ("NVIDIA-A100-SXM4-80GB",)
+    products: tuple[str, ...] = PRODUCTS
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Object, ...] = ()
     cpu_nodes: int = 2
     fill: float = 0.95
     keep: float = 0.68
@@ -122,7 +127,10 @@ def populate(api: Api, shape: Shape) -> None:
     """Nodes, then Deployments that the scheduler places, then fewer replicas of each: holes remain here and there."""
     choose = random.Random(shape.seed)
     products = shape.products or (None,)
-    gpu_nodes = [node(f"gpu-{i:03}", shape.gpus, product=products[i % len(products)]) for i in range(shape.nodes)]
+    gpu_nodes = [
+        node(f"gpu-{i:03}", shape.gpus, product=products[i % len(products)], labels=shape.labels, taints=shape.taints)
+        for i in range(shape.nodes)
+    ]
     add_nodes(api, [*gpu_nodes, *(node(f"cpu-{i:03}", 0) for i in range(shape.cpu_nodes))])
     add_namespaces(api, NAMESPACES)
     workloads = _workloads(shape, choose)
@@ -134,6 +142,7 @@ def populate(api: Api, shape: Shape) -> None:
 def _workloads(shape: Shape, choose: random.Random) -> list[Object]:
     sizes = {size: weight for size, weight in (shape.sizes or {1: 60, 2: 25, 4: 15}).items() if size <= shape.gpus}
     left = int(shape.nodes * shape.gpus * shape.fill)
+    tolerations = [{"key": taint["key"], "operator": "Exists"} for taint in shape.taints]
     found: list[Object] = []
     while left > 0:
         (size,) = choose.choices(list(sizes), weights=list(sizes.values()))
@@ -141,7 +150,9 @@ def _workloads(shape: Shape, choose: random.Random) -> list[Object]:
         if not replicas:
             size, replicas = 1, left
         name = f"llm-{len(found):03}"
-        found.append(deployment(name, choose.choice(NAMESPACES), replicas, size, cold_start=shape.cold_start))
+        made = deployment(name, choose.choice(NAMESPACES), replicas, size, cold_start=shape.cold_start)
+        made["spec"]["template"]["spec"]["tolerations"] = tolerations
+        found.append(made)
         left -= size * replicas
     return found
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 POLL = 0.05
+# Those that this program started itself: to collect them once they end, which is a parent's duty.
+_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 
 class NotReadyError(RuntimeError):
@@ -39,6 +41,7 @@ def start(command: Sequence[str | Path], log: Path) -> tuple[int, str]:
         process = subprocess.Popen(
             list(map(str, command)), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
+    _CHILDREN[process.pid] = process
     return process.pid, started(process.pid)
 
 
@@ -59,14 +62,7 @@ def stop(processes: Sequence[tuple[int, str]], *, seconds: float = 15) -> None:
             os.kill(pid, number)
         deadline = time.monotonic() + seconds
         while any(started(pid) == since for pid, since in processes if since) and time.monotonic() < deadline:
-            _reap(alive)
+            for pid in alive:
+                if pid in _CHILDREN:
+                    _CHILDREN[pid].poll()
             time.sleep(POLL)
-
-
-def _reap(pids: Sequence[int]) -> None:
-    """Collect those that are our own children, so that they do not linger."""
-    for pid in pids:
-        try:
-            os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:
-            continue
