@@ -20,6 +20,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.selectors
 from ansible_collections.gpuops.defrag.tests.unit.builders import GPU, PRODUCT, Object, laid_out, node, packed, pod
 
 STRATEGY, REPLICAS = "nvidia.com/gpu.sharing-strategy", "nvidia.com/gpu.replicas"
+GKE_STRATEGY, GKE_REPLICAS = "cloud.google.com/gke-gpu-sharing-strategy", "cloud.google.com/gke-max-shared-clients-per-gpu"
 
 
 def surveyed(objects: Iterable[Object], selector: str = "", resource: str = GPU) -> Survey:
@@ -56,6 +57,9 @@ def test_the_first_label_that_says_something_counts(labels: dict[str, str], foun
         ({STRATEGY: "time-slicing", REPLICAS: "many"}, GPU, None),
         ({STRATEGY: "time-slicing", REPLICAS: "9" * 5000}, GPU, None),
         ({REPLICAS: "4"}, GPU, None),
+        ({GKE_STRATEGY: "time-sharing", GKE_REPLICAS: "2"}, GPU, 2),
+        ({GKE_STRATEGY: "mps", GKE_REPLICAS: "2"}, GPU, 2),
+        ({GKE_REPLICAS: "2"}, GPU, None),
         ({PRODUCT: "Tesla-T4-SHARED"}, GPU, 0),
         ({PRODUCT: "Tesla-T4-SHARED", REPLICAS: "4"}, GPU, 4),
         ({PRODUCT: "Tesla-T4-SHARED", REPLICAS: "4"}, "nvidia.com/gpu.shared", None),
