@@ -25,18 +25,15 @@ try:
         _create_headers,
         _set_header,
     )
-    from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
 except ImportError:
     MISSING = "the collection kubernetes.core"
     AUTH_ARG_SPEC = {}
 
 try:
-    from kubernetes.client import ApiClient
+    from kubernetes.client import ApiClient, Configuration
     from kubernetes.client.exceptions import ApiException
-    from kubernetes.config import ConfigException
     from kubernetes.dynamic import DynamicClient
     from urllib3.exceptions import HTTPError
-    from yaml import YAMLError
 except ImportError:
     MISSING = "the Python package kubernetes"
 
@@ -269,7 +266,7 @@ def connect(params: Params) -> Live:
         raise InputError(f"is {params[name]}; it must be at least 1", field=name)
     try:
         client = _client(params)
-    except (ConfigException, CoreException, HTTPError, OSError, LookupError, TypeError, AttributeError, ValueError, YAMLError) as error:
+    except Exception as error:  # What a kubeconfig of the wrong shape raises is not foreseeable.
         raise InputError(f"cannot connect: {_short(error)}; give kubeconfig, or host and api_key") from None
     live = Live(
         client=client,
@@ -289,6 +286,7 @@ def _client(params: Params) -> Any:
     and how long to wait is decided in one place, which is :meth:`Live._get`.
     """
     given = {name: params.get(name) for name in AUTH_ARG_SPEC}
+    Configuration.set_default(None)  # A kubeconfig that was loaded before in this process would shine through.
     configuration = _create_configuration(_create_auth_spec(**given))
     configuration.retries = False
     client = ApiClient(configuration)
@@ -323,35 +321,40 @@ def _identify(live: Live, declared: str | None) -> None:
 def contradiction(params: Params, environ: Mapping[str, str]) -> str | None:
     """Why options and environment may mean different clusters, if they may.
 
-    kubernetes.core fills what is not given from the environment, one by one, and takes a host with a token before any
-    kubeconfig: in a job with both, the kubeconfig would be ignored, or a token sent to a host it is not for.
+    kubernetes.core fills what is not given from the environment, one by one, takes a host with credentials before any
+    kubeconfig, and puts a host or credentials over what a kubeconfig says: the kubeconfig would be ignored, or a token
+    be sent to a host that it is not for.
     """
 
     def from_environment(*names: str) -> list[str]:
-        spelt = [f"K8S_AUTH_{name.upper()}" for name in names if params.get(name) is None]
+        spelt = [f"K8S_AUTH_{spelling}" for name in names if params.get(name) is None for spelling in _spellings(name)]
         return [name for name in spelt if environ.get(name)]
 
-    credentials = ("api_key", "username", "client_cert", "password")
-    chosen = [name for name in ("kubeconfig", "context") if params.get(name) is not None]
-    host = from_environment("host")
-    if chosen and host and from_environment(*credentials):
-        return f"{chosen[0]} is given, yet {host[0]} of the environment would be taken instead; unset it, or give host itself"
-    if not chosen and host and (others := from_environment("kubeconfig", "context")):
+    credentials = ("api_key", "username", "password", "client_cert")
+    chosen = [name for name in ("kubeconfig", "context") if params.get(name)]
+    if chosen and (others := from_environment("host", *credentials)):
+        return f"{chosen[0]} is given, yet {others[0]} of the environment would be taken before what it says; unset {others[0]}"
+    if not chosen and (host := from_environment("host")) and (others := from_environment("kubeconfig", "context")):
         return f"the environment has both {host[0]} and {others[0]}; unset one of them"
-    bare = params.get("host") is not None and all(params.get(name) is None for name in credentials)
-    if bare and (others := from_environment(*credentials)):
-        return f"host is given, and {others[0]} of the environment would be sent to it; give api_key beside host"
+    bare = params.get("host") and not any(params.get(name) for name in credentials)
+    if bare and not chosen and (others := from_environment(*credentials, "kubeconfig", "context")):
+        return f"host is given, and what {others[0]} of the environment holds would be sent to it; give api_key beside host"
     return None
 
 
-def _short(error: Exception) -> str:
-    """The last of a chain of causes: what went wrong at the bottom."""
-    reason = getattr(error, "reason", None)
-    return str(reason if isinstance(reason, Exception) else error).splitlines()[0] or type(error).__name__
+def _spellings(name: str) -> tuple[str, ...]:
+    return ("CLIENT_CERT", "CERT_FILE") if name == "client_cert" else (name.upper(),)
+
+
+def _short(error: BaseException) -> str:
+    """The bottom of a chain of causes: what went wrong first."""
+    while inner := error.__cause__ or next((part for part in error.args if isinstance(part, BaseException)), None):
+        error = inner
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def _message(error: Any) -> str:
     try:
         return str(json.loads(error.body)["message"])
     except (TypeError, ValueError, KeyError):
-        return str(error.reason)
+        return (str(error.reason).splitlines() or ["no reason given"])[-1]
