@@ -51,7 +51,7 @@ LIVE_ARGUMENTS: dict[str, dict[str, Any]] = {
 ATTEMPTS = 5
 """So often one page is asked for, and so often a list that expired is begun again."""
 
-FIRST_WAIT = 0.2
+FIRST_WAIT = 0.5
 """Seconds until it is asked again, doubled each time, or as long as the server says."""
 
 _BUSY = (429, 500, 502, 503, 504)

@@ -42,6 +42,7 @@ def start(command: Sequence[str | Path], log: Path) -> tuple[int, str]:
             list(map(str, command)), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     _CHILDREN[process.pid] = process
+    process.returncode = 0  # It is meant to outlive this object, which would complain; stop() collects it.
     return process.pid, started(process.pid)
 
 
