@@ -24,16 +24,14 @@ LONGEST_NAME = 32
 ENOUGH_FOR_HISTOGRAM = 8
 TALLEST = 40  # pixels
 
-LEGEND = """<ul class="key">
-<li><span class="gpus"><b><i>1</i></b></span>a 1-GPU pod</li>
+KINDS = """<li><span class="gpus"><b><i>1</i></b></span>a 1-GPU pod</li>
 <li><span class="gpus"><b class="p2"><i>2</i><i></i></b></span>a 2-GPU pod</li>
 <li><span class="gpus"><b class="p4"><i>4</i><i></i><i></i><i></i></b></span>a 4-GPU pod</li>
 <li><span class="gpus"><b class="p8"><i>8</i><i></i></b></span>8 or more</li>
 <li><span class="gpus"><i class="f"></i></span>free, part of a slot</li>
 <li><span class="gpus"><i class="s"></i></span>free, stranded</li>
-<li><span class="gpus"><i class="u"></i></span>unhealthy</li>
-</ul>
 """
+LEGEND = f'<ul class="key">\n{KINDS}<li><span class="gpus"><i class="u"></i></span>unhealthy</li>\n</ul>\n'
 
 
 def heatmap(result: Mapping[str, Any]) -> str:
@@ -87,23 +85,33 @@ def _cells(node: Node, lost: int, sick: int) -> str:
     total = gpus_of(node, sick)
     if total > MOST_DRAWN:
         return f"{number(node['allocated'])} of {number(total)} used"
-    pods = "".join(_pod(holder) for holder in sorted(node["holders"], key=_largest_first))
-    free: str = '<i class="f"></i>' * (node["free"] - lost) + '<i class="s"></i>' * lost
+    pods = "".join(pod_cells(holder, _more_of(holder)) for holder in sorted(node["holders"], key=largest_first))
     dead: str = '<i class="u"></i>' * (total - node["allocated"] - node["free"])
-    return pods + free + dead
+    return pods + free_cells(node["free"], lost) + dead
 
 
-def _largest_first(holder: Mapping[str, Any]) -> tuple[int, str, str]:
+def largest_first(holder: Mapping[str, Any]) -> tuple[int, str, str]:
+    """The order of a node's pods."""
     return (-holder["gpus"], holder["namespace"], holder["pod"])
 
 
-def _pod(holder: Mapping[str, Any]) -> str:
+def pod_cells(holder: Mapping[str, Any], more: str, *, marked: bool = False) -> str:
+    """The GPUs of one pod, that hang together; pointed at, it tells its name, its GPUs and ``more``."""
     gpus = holder["gpus"]
-    shade = next((f' class="p{least}"' for least in (8, 4, 2) if gpus >= least), "")
+    shades = [f"p{least}" for least in (8, 4, 2) if gpus >= least][:1] + ["moves"] * marked
+    style = f' class="{" ".join(shades)}"' if shades else ""
+    title = text(f"{holder['namespace']}/{holder['pod']}: {count(gpus, 'GPU')}{more}")
+    return f'<b{style} title="{title}"><i>{gpus}</i>{"<i></i>" * (gpus - 1)}</b>'
+
+
+def free_cells(free: int, lost: int) -> str:
+    """The free GPUs of a node, the stranded ones among them last."""
+    return '<i class="f"></i>' * (free - lost) + '<i class="s"></i>' * lost
+
+
+def _more_of(holder: Mapping[str, Any]) -> str:
     owner = f", of {holder['owner']}" if holder["owner"] else ""
-    leaving = ", terminating" if holder["terminating"] else ""
-    title = text(f"{holder['namespace']}/{holder['pod']}: {count(gpus, 'GPU')}{owner}{leaving}")
-    return f'<b{shade} title="{title}"><i>{gpus}</i>{"<i></i>" * (gpus - 1)}</b>'
+    return f"{owner}, terminating" if holder["terminating"] else owner
 
 
 def _says(node: Node, lost: int) -> str:

@@ -10,8 +10,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from .heatmap import heatmap
-from .markup import facts, more, name, section, stacked, table, text
-from .style import STYLE
+from .markup import (
+    MOST,
+    document,
+    facts,
+    key,
+    lost_gpus,
+    more,
+    name,
+    notes,
+    pod_name,
+    section,
+    stacked,
+    table,
+    text,
+    tiles,
+)
 from .words import (
     clean,
     count,
@@ -32,12 +46,9 @@ from .words import (
     worst_pools,
 )
 
-MOST = 50  # entries of one list; the JSON result has the rest
 WORKLOADS = 20
 
 UNPRICED = "no price was given, or not for every product"
-
-MARK = '<span class="gpus" aria-hidden="true"><b class="p2"><i></i><i></i></b><i class="f"></i><i class="s"></i></span>'
 
 WORDS = (
     ("Stranded", "A free GPU is stranded at a size if no slot of that size on its node uses it."),
@@ -88,14 +99,7 @@ def audit_page(fragmentation: Mapping[str, Any], *, title: str = "GPU fragmentat
             _inputs,
         )
     )
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
-        f'<p class="title">{MARK}{text(title)}</p>\n{body}'
-        "<footer>gpuops.defrag</footer>\n</main>\n</body>\n</html>\n"
-    )
+    return document(title, body)
 
 
 def _totals(result: Mapping[str, Any]) -> str:
@@ -122,24 +126,14 @@ def _hero(result: Mapping[str, Any]) -> str:
         ("sick", result["gpus_unhealthy"], "unhealthy"),
     )
     whole_bar = stacked([(kind, amount) for kind, amount, words in parts])
-    return f'<div class="hero">{whole_bar}\n{_key(parts)}</div>\n'
-
-
-def _key(parts: tuple[tuple[str, int, str], ...]) -> str:
-    """What the colours and patterns of a bar stand for, with the amounts."""
-    rows = "".join(
-        f'<li><span class="swatch is-{kind}"></span><span><b>{number(amount)}</b> {text(words)}</span></li>'
-        for kind, amount, words in parts
-        if amount
-    )
-    return f'<ul class="key">{rows}</ul>'
+    return f'<div class="hero">{whole_bar}\n{key(parts)}</div>\n'
 
 
 def _tiles(result: Mapping[str, Any]) -> str:
     lost, free, cost = stranded(result), result["gpus_free"], result["cost"]
     frag_rate, weighted = result["frag_rate"], result["demand_weighted"]
     share = f"{part(lost, free)} of the free ones, at size {result['slot_size']}" if free else "no GPU is free"
-    tiles = (
+    shown = (
         ("Stranded GPUs", number(lost), share, bool(lost)),
         (
             "Demand-weighted",
@@ -169,11 +163,7 @@ def _tiles(result: Mapping[str, Any]) -> str:
         ("Blocked pods", number(len(result["blocked_pods"])), "though their pool has GPUs enough", False),
         ("Reclaimable nodes", number(len(result["reclaimable_nodes"])), "hold no pod that would miss them", False),
     )
-    return f'<dl class="tiles">\n{"".join(_tile(*tile) for tile in tiles)}</dl>\n'
-
-
-def _tile(label: str, value: str, words: str, loud: bool) -> str:
-    return f'<div class="tile{" loud" if loud else ""}"><dt>{text(label)}</dt><dd>{text(value)}<p>{text(words)}</p></dd></div>\n'
+    return tiles(shown)
 
 
 def _price(cost: Mapping[str, Any]) -> str:
@@ -210,11 +200,7 @@ def _slots(result: Mapping[str, Any]) -> str:
 def _slot_row(size: int, slots: int, usable: int, lost: int) -> str:
     parts = [("usable", usable * size), ("free", (slots - usable) * size), ("lost", lost)]
     room = f"<b>{number(usable)}</b> usable of {count(slots, 'slot')}"
-    return f"<span>{size}-GPU pods</span>{stacked(parts)}<span>{room}, {_lost(lost)} stranded</span>\n"
-
-
-def _lost(gpus: int) -> str:
-    return f'<span class="{"lost" if gpus else "dim"}">{number(gpus)}</span>'
+    return f"<span>{size}-GPU pods</span>{stacked(parts)}<span>{room}, {lost_gpus(lost)} stranded</span>\n"
 
 
 def _verdict_and_cost(result: Mapping[str, Any]) -> str:
@@ -270,7 +256,7 @@ def _pool_row(pool: Mapping[str, Any]) -> list[str]:
         stacked(parts, thin=True),
         percent(pool["utilization"]),
         number(pool["gpus_free"]),
-        _lost(lost),
+        lost_gpus(lost),
         number(pool["largest_slot"]),
         percent(pool["fragmentation_rate"]),
         percent(pool["frag_rate"]["value"]),
@@ -333,24 +319,20 @@ def _blocked_pod(pod: Mapping[str, Any]) -> str:
         f"<li>{name(node['node'])} has the GPUs, but: {text('; '.join(map(reason_words, node['reasons'])))}</li>"
         for node in pod["nodes"]
     )
-    return f'<li>{_pod_name(pod)}<p>{text(pod["message"])}</p><ul class="why">{why}{close}</ul></li>\n'
+    return f'<li>{pod_name(pod)}<p>{text(pod["message"])}</p><ul class="why">{why}{close}</ul></li>\n'
 
 
 def _other_pending(result: Mapping[str, Any]) -> str:
     pods = [pod for pod in result["pending_pods"] if pod["state"] != "Blocked"]
     if not pods:
         return ""
-    rows = [[_pod_name(pod), number(pod["gpus"]), text(pod["state"]), text(pod["message"])] for pod in pods[:MOST]]
+    rows = [[pod_name(pod), number(pod["gpus"]), text(pod["state"]), text(pod["message"])] for pod in pods[:MOST]]
     return section(
         "Other pending pods",
         "Fragmentation does not hold these back.",
         table(("Pod", "#GPUs", "State", "Why"), rows),
         more(len(pods), MOST, "pending pods"),
     )
-
-
-def _pod_name(pod: Mapping[str, Any]) -> str:
-    return name(f"{pod['namespace']}/{pod['pod']}")
 
 
 def _reclaimable(result: Mapping[str, Any]) -> str:
@@ -366,7 +348,7 @@ def _left_out(result: Mapping[str, Any]) -> str:
     nodes = result["unhealthy_nodes"] + result["shared_nodes"]
     rows = [[name(node["node"]), text(node["message"])] for node in nodes[:MOST]]
     rows += [
-        [_pod_name(pod), text(f"holds devices by resource claim ({names(pod['claims'], 3)}) that no figure here shows")]
+        [pod_name(pod), text(f"holds devices by resource claim ({names(pod['claims'], 3)}) that no figure here shows")]
         for pod in result["resource_claim_pods"][:MOST]
     ]
     total = len(nodes) + len(result["resource_claim_pods"])
@@ -377,9 +359,8 @@ def _left_out(result: Mapping[str, Any]) -> str:
 
 
 def _notes(result: Mapping[str, Any]) -> str:
-    notes = "".join(f"<li>{text(note)}</li>\n" for note in result["notes"])
     about = "What the input could not tell, and what was left out on purpose."
-    return section("What is unknown", about, f'<ul class="notes">\n{notes}</ul>\n') if notes else ""
+    return section("What is unknown", about, notes(result["notes"])) if result["notes"] else ""
 
 
 def _inputs(result: Mapping[str, Any]) -> str:

@@ -1,17 +1,14 @@
 # Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: BSD-2-Clause
 
-"""The audit as text for a terminal: no colours, plain characters.
-
-92 columns, since Ansible shows it indented by eight: 100 in all.
-"""
+"""The audit as text for a terminal: no colours, plain characters."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from .lines import TOP, WIDTH, Lines, bar, bullet, columns, joined, more, wrapped
 from .words import (
     broken,
     clean,
@@ -35,12 +32,7 @@ from .words import (
     worst_pools,
 )
 
-WIDTH = 92
-TOP = 10
-BAR = 50
 NODE_BAR = 16  # GPUs of one node that are drawn; more are counted only
-
-Lines = list[str]
 
 
 def audit_table(fragmentation: Mapping[str, Any]) -> str:
@@ -54,7 +46,7 @@ def audit_table(fragmentation: Mapping[str, Any]) -> str:
         Lines of at most 92 characters, without trailing blanks, ending in a newline.
     """
     sections = [
-        _wrapped(" ".join(headline(fragmentation))),
+        wrapped(" ".join(headline(fragmentation))),
         _not_applicable(fragmentation),
         _totals(fragmentation),
         _slots(fragmentation),
@@ -67,8 +59,7 @@ def audit_table(fragmentation: Mapping[str, Any]) -> str:
         _left_out(fragmentation),
         _notes(fragmentation),
     ]
-    lines = [line.rstrip() for section in sections if section for line in ("", *section)]
-    return "\n".join(lines[1:]) + "\n"
+    return joined(sections)
 
 
 def _not_applicable(result: Mapping[str, Any]) -> Lines:
@@ -77,7 +68,7 @@ def _not_applicable(result: Mapping[str, Any]) -> Lines:
         return []
     lines = ["WHY MOVING PODS IS NOT ADVISED"]
     for reason in reasons:
-        lines += _bullet(f"{clean(reason['message'])} ({figures(reason['figures'])})")
+        lines += bullet(f"{clean(reason['message'])} ({figures(reason['figures'])})")
     return lines
 
 
@@ -116,9 +107,9 @@ def _totals(result: Mapping[str, Any]) -> Lines:
     if result["cost"]["per_month"] is not None:
         rows.append(_cost_row(result["cost"]))
     lines = [f"GPUS   {number(total)} on {count(result['nodes'], 'node')}, {clean(result['resource_name'])}"]
-    lines.append(f"  [{_bar((result['gpus_allocated'], free - lost, lost), '#.!')}]  # allocated  . free  ! stranded")
+    lines.append(f"  [{bar((result['gpus_allocated'], free - lost, lost), '#.!')}]  # allocated  . free  ! stranded")
     for label, value, meaning in rows:
-        lines += _wrapped(meaning, f"  {label:<24}{value:>10}  ", " " * 38)
+        lines += wrapped(meaning, f"  {label:<24}{value:>10}  ", " " * 38)
     return lines
 
 
@@ -139,11 +130,11 @@ def _slots(result: Mapping[str, Any]) -> Lines:
     rows = []
     for size, slots in result["slots"].items():
         usable, lost, each = result["slots_usable"][size], result["stranded"][size], int(size)
-        drawn = _bar((usable * each, (slots - usable) * each, lost), "#-!")
+        drawn = bar((usable * each, (slots - usable) * each, lost), "#-!")
         rows.append((size, number(slots), number(usable), number(lost), f"[{drawn}]"))
     heads = ("size", "slots", "usable", "stranded", "# usable  - only the GPUs are there  ! stranded")
     title = f"SLOTS PER SIZE   room for more pods in the {count(result['gpus_free'], 'free GPU')}"
-    return [title, *_columns(heads, rows, (6, 8, 8, 10, -54))]
+    return [title, *columns(heads, rows, (6, 8, 8, 10, -54))]
 
 
 def _pools(result: Mapping[str, Any]) -> Lines:
@@ -164,7 +155,7 @@ def _pools(result: Mapping[str, Any]) -> Lines:
         )
         for pool in worst_pools(result)
     ]
-    return [f"POOLS ({len(rows)})", *_columns(heads, rows, (24, 6, 7, 8, 10, 9, 9, 8, 9))]
+    return [f"POOLS ({len(rows)})", *columns(heads, rows, (24, 6, 7, 8, 10, 9, 9, 8, 9))]
 
 
 def _blocked(result: Mapping[str, Any]) -> Lines:
@@ -174,13 +165,13 @@ def _blocked(result: Mapping[str, Any]) -> Lines:
     lines = [f"BLOCKED PODS ({number(len(pods))})   their pools have GPUs enough, but no single node can take them"]
     for pod in pods[:TOP]:
         lines.append(f"  {shorten(pod['namespace'] + '/' + pod['pod'], WIDTH - 2)}")
-        lines += _wrapped(clean(pod["message"]), "    ")
+        lines += wrapped(clean(pod["message"]), "    ")
         for reason, nodes in refusals(pod):
-            lines += _wrapped(f"{count(nodes, 'node')}: {reason_words(reason)}", "      ")
+            lines += wrapped(f"{count(nodes, 'node')}: {reason_words(reason)}", "      ")
         for node in pod["nodes"]:
             why = "; ".join(reason_words(reason) for reason in node["reasons"])
-            lines += _wrapped(f"{shorten(node['node'], 40)} has the GPUs, but: {why}", "      ")
-    return lines + _more(len(pods))
+            lines += wrapped(f"{shorten(node['node'], 40)} has the GPUs, but: {why}", "      ")
+    return lines + more(len(pods))
 
 
 def _other_pending(result: Mapping[str, Any]) -> Lines:
@@ -190,8 +181,8 @@ def _other_pending(result: Mapping[str, Any]) -> Lines:
     lines = [f"OTHER PENDING PODS ({number(len(pods))})   fragmentation does not hold these back"]
     for pod in pods[:TOP]:
         lines.append(f"  {shorten(pod['namespace'] + '/' + pod['pod'], WIDTH - 2)}")
-        lines += _wrapped(clean(pod["message"]), "    ")
-    return lines + _more(len(pods))
+        lines += wrapped(clean(pod["message"]), "    ")
+    return lines + more(len(pods))
 
 
 def _nodes(result: Mapping[str, Any]) -> Lines:
@@ -214,7 +205,7 @@ def _nodes(result: Mapping[str, Any]) -> Lines:
         )
         for node in ranked[:TOP]
     ]
-    return lines + _columns(heads, rows, (26, -18, 6, 10, -16, -14))
+    return lines + columns(heads, rows, (26, -18, 6, 10, -16, -14))
 
 
 def _holders(result: Mapping[str, Any]) -> Lines:
@@ -234,7 +225,7 @@ def _holders(result: Mapping[str, Any]) -> Lines:
         for owner in owners[:TOP]
     ]
     lines = ["WHO STRANDS WHAT   a node's stranded GPUs, shared over its pods by the GPUs they hold"]
-    return lines + _columns(heads, rows, (42, 6, 7, 7, 10, -18)) + _more(len(owners))
+    return lines + columns(heads, rows, (42, 6, 7, 7, 10, -18)) + more(len(owners))
 
 
 def _reclaimable(result: Mapping[str, Any]) -> Lines:
@@ -242,7 +233,7 @@ def _reclaimable(result: Mapping[str, Any]) -> Lines:
     if not nodes:
         return []
     shown = names([shorten(node, 40) for node in nodes], TOP)
-    return [f"RECLAIMABLE NODES ({number(len(nodes))})   they hold no pod that would miss them", *_wrapped(shown, "  ")]
+    return [f"RECLAIMABLE NODES ({number(len(nodes))})   they hold no pod that would miss them", *wrapped(shown, "  ")]
 
 
 def _left_out(result: Mapping[str, Any]) -> Lines:
@@ -252,29 +243,16 @@ def _left_out(result: Mapping[str, Any]) -> Lines:
         return []
     lines = ["UNHEALTHY OR NOT COUNTED"]
     for node in nodes[:TOP]:
-        lines += _bullet(f"{shorten(node['node'], 40)}: {clean(node['message'])}")
+        lines += bullet(f"{shorten(node['node'], 40)}: {clean(node['message'])}")
     for pod in claims[:TOP]:
         name = shorten(f"{pod['namespace']}/{pod['pod']}", 60)
-        lines += _bullet(f"{name} holds devices by resource claim ({names(pod['claims'], 3)}): no figure shows them")
-    return lines + _more(max(len(nodes), len(claims)))
+        lines += bullet(f"{name} holds devices by resource claim ({names(pod['claims'], 3)}): no figure shows them")
+    return lines + more(max(len(nodes), len(claims)))
 
 
 def _notes(result: Mapping[str, Any]) -> Lines:
-    lines = [line for note in result["notes"] for line in _bullet(clean(note))]
+    lines = [line for note in result["notes"] for line in bullet(clean(note))]
     return ["WHAT IS UNKNOWN OR LEFT OUT", *lines] if lines else []
-
-
-def _bar(parts: Sequence[int], signs: str) -> str:
-    """A bar that shows each part of the whole by its sign."""
-    return "".join(sign * width for sign, width in zip(signs, _widths(parts), strict=True))
-
-
-def _widths(parts: Sequence[int]) -> list[int]:
-    """Characters for each part: 50 in all, in proportion, at least one for a part that is not nothing."""
-    whole = sum(parts)
-    widths = [max(1, round(BAR * part / whole)) if part else 0 for part in parts]
-    widths[widths.index(max(widths))] += BAR - sum(widths)
-    return widths
 
 
 def _node_bar(node: Mapping[str, Any], broken_gpus: int) -> str:
@@ -282,33 +260,3 @@ def _node_bar(node: Mapping[str, Any], broken_gpus: int) -> str:
     if total > NODE_BAR:
         return f"{number(node['allocated'])}/{number(total)} used"
     return f"[{'#' * node['allocated']}{'.' * node['free']}{'x' * (total - node['allocated'] - node['free'])}]"
-
-
-def _columns(heads: Sequence[str], rows: Iterable[Sequence[str]], widths: Sequence[int]) -> Lines:
-    """Rows under their heads. Columns are set right; one with a negative width, and the first, left."""
-    first, *others = widths
-    return ["".join(map(_cell, row, (-first - 2, *others))) for row in (heads, *rows)]
-
-
-def _cell(text: str, width: int) -> str:
-    if width < 0:
-        return f"  {shorten(text, -width - 2):<{-width - 2}}"
-    return f" {shorten(text, width - 1):>{width - 1}}"
-
-
-def _bullet(text: str) -> Lines:
-    return _wrapped(text, "  - ", "    ")
-
-
-def _wrapped(text: str, indent: str = "", hanging: str | None = None) -> Lines:
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent if hanging is None else hanging,
-        break_on_hyphens=False,
-    )
-
-
-def _more(total: int) -> Lines:
-    return [f"  ... and {number(total - TOP)} more"] if total > TOP else []
