@@ -42,7 +42,6 @@ def start(command: Sequence[str | Path], log: Path) -> tuple[int, str]:
             list(map(str, command)), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     _CHILDREN[process.pid] = process
-    process.returncode = 0  # It is meant to outlive this object, which would complain; stop() collects it.
     return process.pid, started(process.pid)
 
 
@@ -63,7 +62,7 @@ def stop(processes: Sequence[tuple[int, str]], *, seconds: float = 15) -> None:
             os.kill(pid, number)
         deadline = time.monotonic() + seconds
         while any(started(pid) == since for pid, since in processes if since) and time.monotonic() < deadline:
-            for pid in alive:
-                if pid in _CHILDREN:
-                    _CHILDREN[pid].poll()
             time.sleep(POLL)
+        for pid in alive:
+            if pid in _CHILDREN:
+                _CHILDREN[pid].poll()
