@@ -64,5 +64,5 @@ def stop(processes: Sequence[tuple[int, str]], *, seconds: float = 15) -> None:
         while any(started(pid) == since for pid, since in processes if since) and time.monotonic() < deadline:
             time.sleep(POLL)
         for pid in alive:
-            if pid in _CHILDREN:
-                _CHILDREN[pid].poll()
+            if pid in _CHILDREN and not started(pid):
+                _CHILDREN.pop(pid).wait()
