@@ -9,7 +9,14 @@ import pytest
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import decode, epoch, objects
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.model import UNCONSTRAINED, HostPort, Owner, Pod, Taint
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.model import (
+    UNCONSTRAINED,
+    HostPort,
+    Owner,
+    Pod,
+    Taint,
+    Toleration,
+)
 from ansible_collections.gpuops.defrag.tests.unit.builders import (
     GPU,
     REQUIRED,
@@ -228,6 +235,7 @@ def test_a_node_is_ready_unless_its_condition_says_otherwise(told: str | None, r
 def test_a_node_of_which_nothing_is_told_offers_only_the_usual_pods(more: Object) -> None:
     found = decode([bare("n") | {"kind": "Node"} | more]).nodes["n"]
     assert (found.allocatable, found.capacity, found.taints, found.ready) == ({"pods": 110}, {}, (), True)
+    assert not found.unschedulable
 
 
 def test_a_pod_is_what_the_api_says() -> None:
@@ -281,8 +289,11 @@ def test_the_owner_is_the_controller(references: list[Object], owner: str | None
 
 
 def test_one_uid_of_two_names_is_two_owners() -> None:
-    cluster = decode([pod(name, owner=f"Job/{name}", metadata={}) for name in ("a", "b")])
-    assert [str(p.owner) for p in cluster.pending] == ["Job/a", "Job/b"]
+    def owned(name: str, owner: str) -> Object:
+        return pod(name, metadata={"ownerReferences": [{"kind": "Job", "name": owner, "uid": "1", "controller": True}]})
+
+    cluster = decode([owned("a", "x"), owned("b", "y"), owned("c", "y")])
+    assert [str(p.owner) for p in cluster.pending] == ["Job/x", "Job/y", "Job/y"]
 
 
 @pytest.mark.parametrize(
@@ -439,6 +450,24 @@ def test_pods_alike_share_one_placement() -> None:
     assert first.placement is second.placement
 
 
+def test_tolerations_have_what_they_name_and_leave_the_rest_open() -> None:
+    raw = pod("p", tolerations=[{"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}, {}])
+    assert only(raw).placement.tolerations == (Toleration("k", "Equal", "v", "NoSchedule"), Toleration("", "", "", ""))
+
+
+def test_a_typed_list_tells_its_kind_though_it_is_empty() -> None:
+    empty = [{"kind": "PodList", "items": []}, {"kind": "List", "items": []}]
+    assert decode(empty).kinds == {"Pod"}
+
+
+def test_a_budget_that_tells_of_no_generation_is_current() -> None:
+    raw = {"kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "status": {"disruptionsAllowed": 1, "expectedPods": 3}}
+    (found,) = decode([raw]).budgets
+    assert (found.disruptions_allowed, found.current_healthy, found.expected_pods) == (1, 0, 3)
+    (unread,) = decode([{"kind": "PodDisruptionBudget", "metadata": {"name": "b"}}]).budgets
+    assert (unread.disruptions_allowed, unread.expected_pods) == (None, 0)
+
+
 def test_a_budget_counts_only_what_its_controller_has_seen() -> None:
     def budget(name: str, observed: int | None) -> Object:
         status = {"observedGeneration": observed, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": None}
@@ -471,6 +500,7 @@ def test_volumes_claims_and_namespaces_are_found_by_name() -> None:
     assert cluster.volumes["v"].labels == {ZONE: "z1"}
     assert cluster.volumes["v"].node_terms is None
     assert cluster.volume_claims["x", "c"].volume == "v"
+    assert cluster.volume_claims["x", "c"].access_modes == ("ReadWriteOnce",)
     assert cluster.volume_claims["default", "c"].volume == ""
     assert cluster.namespaces["x"]["team"] == "a"
 

@@ -127,6 +127,17 @@ def test_a_coarser_unit_rounds_up(text: str, in_milli: int, in_whole: int) -> No
     assert (milli(text), whole(text)) == (in_milli, in_whole)
 
 
+@pytest.mark.parametrize(
+    ("longest", "longer"),
+    [("1" + "0" * 63, "1" + "0" * 64), ("1e64", "1e65"), ("1e-64", "1e-65")],
+    ids=["characters", "exponent", "negative exponent"],
+)
+def test_a_quantity_has_at_most_64_characters_and_an_exponent_of_64(longest: str, longer: str) -> None:
+    assert parse(longest) > 0
+    with pytest.raises(ValueError, match="is not a quantity"):
+        parse(longer)
+
+
 def test_more_than_an_int64_is_the_most_an_int64_holds() -> None:
     assert whole("8Ei") == whole("100E") == whole("1e60") == count("100E") == MOST
 

@@ -152,6 +152,12 @@ DEVICES = "; ask for a whole number of devices"
 QUANTITY = "; write a quantity such as 500m, 2 or 16Gi"
 
 
+def test_a_pod_whose_resize_is_infeasible_counts_what_it_has_got() -> None:
+    spec = {"containers": [container()], "resources": {"requests": {"cpu": "4", "memory": "1Gi"}}}
+    status = {"resources": {"requests": {"memory": "2Gi"}}, "conditions": INFEASIBLE}
+    assert effective_requests(spec, status) == {"memory": 2 * GI}
+
+
 @pytest.mark.parametrize(
     ("spec", "field", "fault"),
     [
