@@ -9,6 +9,7 @@ passed over, so that any dump will do.
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -54,6 +55,9 @@ _GROUPS = {
 USUAL_PODS = 110
 # The keys of a pod's spec that limit where it may run; with none of them the placement is the common empty one.
 _PLACING = frozenset(("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "volumes", "hostNetwork"))
+_IN_MEMORY = ("Memory", "HugePages")
+_GROUP_NAME = "spec.schedulingGroup.podGroupName"
+_PERCENTAGE = re.compile(r"[0-9]{1,9}%")
 
 
 @lru_cache(maxsize=65536)
@@ -109,7 +113,7 @@ def objects(documents: Iterable[Any], listed: set[str] | None = None) -> Iterato
     Raises:
         InputError: A document or an item is no mapping or has no kind.
     """
-    open_lists: list[tuple[str, str, str | None, Iterator[tuple[int, Any]]]] = [("input", "", None, enumerate(documents))]
+    open_lists: list[tuple[str, str, str | None, Iterator[tuple[int, Any]]]] = [("input", "", None, _numbered(documents))]
     while open_lists:
         within, field, implied, members = open_lists[-1]
         for index, raw in members:
@@ -133,6 +137,15 @@ def objects(documents: Iterable[Any], listed: set[str] | None = None) -> Iterato
             open_lists.pop()
 
 
+def _numbered(documents: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    """Documents with their numbers, each let go of before the next is asked for; enumerate keeps the last."""
+    number = 0
+    for document in documents:
+        yield number, document
+        del document
+        number += 1
+
+
 def namesake(raw: Raw) -> bool:
     """Whether an object only has the kind's name, being of another API group than the kind that is read."""
     version, group = raw.get("apiVersion"), _GROUPS.get(raw["kind"])
@@ -153,7 +166,14 @@ def _label(raw: Raw, kind: str) -> str:
     return f"{kind} {'/'.join(told) or '(no name)'}"
 
 
-def decode(documents: Iterable[Any], *, source: str | None = None, now: float | None = None, live: bool = False) -> Cluster:
+def decode(
+    documents: Iterable[Any],
+    *,
+    source: str | None = None,
+    now: float | None = None,
+    live: bool = False,
+    mark: Callable[[Raw], str | None] | None = None,
+) -> Cluster:
     """The cluster that documents describe.
 
     Args:
@@ -162,13 +182,14 @@ def decode(documents: Iterable[Any], *, source: str | None = None, now: float | 
         now: The time that ages are counted to; by default the newest time found in the objects.
         live: The objects were read one kind after the other while the cluster went on: a pod on a node that is not
             among them is set aside.
+        mark: Gives each pod, as the API has it, its mark.
 
     Raises:
         InputError: An object is malformed or given twice, or a pod is on a node that is not there. It names source,
             object and field.
     """
     try:
-        return _Decoder(live).run(documents, now)
+        return _Decoder(live, mark).run(documents, now)
     except InputError as error:
         raise error.within(source=source) from None
 
@@ -176,8 +197,9 @@ def decode(documents: Iterable[Any], *, source: str | None = None, now: float | 
 class _Decoder:
     """Collects objects into a cluster and remembers the newest time seen."""
 
-    def __init__(self, live: bool) -> None:
+    def __init__(self, live: bool, mark: Callable[[Raw], str | None] | None) -> None:
         self.live = live
+        self.mark = mark
         self.cluster = Cluster()
         self.newest = float("-inf")
         self.known: set[tuple[str, str | None, str]] = set()
@@ -324,11 +346,16 @@ class _Decoder:
                 ready=bool(ready),
                 requests=effective_requests(spec, status),
                 priority=_get(spec, "priority", int, "spec.priority", 0),
+                priority_class=_get(spec, "priorityClassName", str, "spec.priorityClassName", ""),
                 placement=self.placement(raw) if _is_placed(spec) else UNCONSTRAINED,
                 created=created,
+                started=self.seen(_time(status, "startTime", "status.")),
                 finished=self.finish(status) if phase in ("Succeeded", "Failed") else None,
                 gated=bool(_get(spec, "schedulingGates", list, "spec.schedulingGates", [])),
                 resource_claims=tuple(claim["name"] for claim in claims) if claims else (),
+                local_storage=tuple(_local_storage(spec["volumes"])) if spec.get("volumes") else (),
+                group=_group(spec) if "schedulingGroup" in spec else "",
+                mark=self.mark(raw) if self.mark else None,
             )
         )
 
@@ -361,8 +388,8 @@ class _Decoder:
                 namespace=_get(meta, "namespace", str, "metadata.namespace", "default"),
                 name=meta["name"],
                 selector=label_selector(spec.get("selector"), "spec.selector"),
-                min_available=spec.get("minAvailable"),
-                max_unavailable=spec.get("maxUnavailable"),
+                min_available=_share(spec, "minAvailable"),
+                max_unavailable=_share(spec, "maxUnavailable"),
                 unhealthy_policy=spec.get("unhealthyPodEvictionPolicy") or "IfHealthyBudget",
                 disruptions_allowed=status.get("disruptionsAllowed") if current else None,
                 current_healthy=status.get("currentHealthy") or 0,
@@ -405,6 +432,35 @@ class _Decoder:
 
     def namespace(self, raw: Raw, meta: Raw) -> None:
         self.cluster.namespaces[meta["name"]] = _labels(meta)
+
+
+def _share(spec: Raw, key: str) -> int | str | None:
+    """A number of pods, or a percentage of them."""
+    value = spec.get(key)
+    if isinstance(value, str):
+        fits = _PERCENTAGE.fullmatch(value) is not None
+    else:
+        fits = value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0)
+    if not fits:
+        raise InputError(f"{reprlib.repr(value)} is neither a number of pods nor a percentage such as 50%", field=f"spec.{key}")
+    return value
+
+
+def _local_storage(volumes: Iterable[Raw]) -> Iterator[str]:
+    """Volumes on the node's disk. The claim of a generic ephemeral volume goes with its pod, so that it is like scratch."""
+    for volume in volumes:
+        scratch = volume.get("emptyDir")
+        if scratch is not None:
+            if not (scratch.get("medium") or "").startswith(_IN_MEMORY):
+                yield f"emptyDir {volume['name']}"
+        elif volume.get("hostPath") is not None:
+            yield f"hostPath {volume['name']}"
+        elif volume.get("ephemeral") is not None:
+            yield f"ephemeral volume {volume['name']}"
+
+
+def _group(spec: Raw) -> str:
+    return _get(_get(spec, "schedulingGroup", dict, "spec.schedulingGroup", {}), "podGroupName", str, _GROUP_NAME, "")
 
 
 @lru_cache(maxsize=4096)

@@ -156,9 +156,13 @@ class Pod:
         node: The node it is bound to, or "".
         nominated: The node a preemption keeps for it, or "".
         requests: Effective requests, as the scheduler counts them; zero amounts are left out.
+        started: When the kubelet took it on.
         finished: When the last container ended, for a Succeeded or Failed pod; else None.
         gated: It has scheduling gates, so that the scheduler does not look at it yet.
         resource_claims: Names of its dynamic resource claims, whose devices no request shows.
+        local_storage: Volumes on the node's disk, each by kind and name: what is in them is lost with the pod or the node.
+        group: The PodGroup of its scheduling group, or "".
+        mark: The expression of the user's that matched it; None where none did.
     """
 
     namespace: str
@@ -174,11 +178,16 @@ class Pod:
     ready: bool
     requests: Resources
     priority: int
+    priority_class: str
     placement: Placement
     created: float | None
+    started: float | None
     finished: float | None
     gated: bool
     resource_claims: tuple[str, ...]
+    local_storage: tuple[str, ...]
+    group: str
+    mark: str | None
 
     @property
     def active(self) -> bool:

@@ -77,11 +77,21 @@ _KINDS: dict[str, Shape] = {
             "initContainers": _CONTAINERS,
             "nodeName": str,
             "priority": int,
+            "priorityClassName": str,
+            "schedulingGroup": {"podGroupName": str},
             "nodeSelector": _TEXTS,
             "affinity": {"nodeAffinity": {_REQUIRED: _NODE_SELECTOR}, "podAffinity": _POD_TERMS, "podAntiAffinity": _POD_TERMS},
             "tolerations": [{"key": str, "operator": str, "value": str, "effect": str}],
             "topologySpreadConstraints": [_SPREAD],
-            "volumes": [{"name!": str, "persistentVolumeClaim": {"claimName!": str}, "ephemeral": {}}],
+            "volumes": [
+                {
+                    "name!": str,
+                    "persistentVolumeClaim": {"claimName!": str},
+                    "ephemeral": {},
+                    "emptyDir": {"medium": str},
+                    "hostPath": {},
+                }
+            ],
             "hostNetwork": bool,
             "overhead": _AMOUNTS,
             "resources": _RESOURCES,

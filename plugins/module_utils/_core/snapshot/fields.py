@@ -22,7 +22,7 @@ Shape: TypeAlias = "Leaf | dict[str, Shape] | list[Shape]"
 
 _KNOWN_ANNOTATION = re.compile(
     r"gpuops\.io/.+|descheduler\.alpha\.kubernetes\.io/.+|cluster-autoscaler\.kubernetes\.io/.+"
-    r"|scheduling\.volcano\.sh/.+|pod-group\.scheduling\.sigs\.k8s\.io.*"
+    r"|scheduling\.volcano\.sh/.+|scheduling\.x-k8s\.io/pod-group|pod-group\.scheduling\.sigs\.k8s\.io.*"
     r"|karpenter\.sh/do-not-disrupt|controller\.kubernetes\.io/pod-deletion-cost"
     r"|kubernetes\.io/config\.(mirror|source)|scheduling\.k8s\.io/group-name"
 )
@@ -231,6 +231,7 @@ KINDS: dict[str, Shape] = {
             "schedulerName": _name,
             "schedulingGates": [{"name": _key}],
             "priorityClassName": _name,
+            "schedulingGroup": {"podGroupName": _name},
             "resourceClaims": [{"name": _name, "resourceClaimName": _name, "resourceClaimTemplateName": _name}],
             "overhead": _amounts,
             "resources": _RESOURCES,

@@ -85,6 +85,7 @@ def metadata(**more: Any) -> Object:
             "scheduling.k8s.io/group-name": "NAME-group",
             "scheduling.volcano.sh/queue-name": "NAME-queue",
             "pod-group.scheduling.sigs.k8s.io/name": "NAME-group",
+            "scheduling.x-k8s.io/pod-group": "NAME-group",
         },
         "ownerReferences": [
             {"apiVersion": "NAME.example/v1", "kind": "Trainer", "name": "NAME-owner", "uid": "NAME-uid", "controller": True}
@@ -163,6 +164,7 @@ POD = an_object(
         "schedulerName": "NAME-scheduler",
         "schedulingGates": [{"name": "NAME/gate"}],
         "priorityClassName": "NAME-class",
+        "schedulingGroup": {"podGroupName": "NAME-group"},
         "priority": 1000,
         "preemptionPolicy": "Never",
         "resourceClaims": [
