@@ -136,3 +136,52 @@ def pod_of(layout: Layout, name: str) -> Pod:
     """The one pod of that name, bound or pending."""
     (found,) = (pod for pods in (*layout.pods.values(), layout.cluster.pending) for pod in pods if pod.name == name)
     return found
+
+
+def serving(
+    name: str,
+    on: str = "n1",
+    gpus: int | None = 1,
+    *,
+    owner: str | None = "ReplicaSet/llm",
+    ready: bool = True,
+    annotations: Mapping[str, str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> Object:
+    """A pod on a node, Ready unless told otherwise, of a ReplicaSet unless told otherwise."""
+    meta = {**(metadata or {}), **({} if annotations is None else {"annotations": dict(annotations)})}
+    status = {"conditions": [{"type": "Ready", "status": str(ready)}], **more.pop("status", {})}
+    return pod(name, gpus, on, owner=owner, metadata=meta, status=status, **more)
+
+
+def budget(
+    name: str,
+    labels: Mapping[str, str] | None,
+    *,
+    allowed: int | None = None,
+    healthy: int = 0,
+    needed: int = 0,
+    namespace: str = "default",
+    **spec: Any,
+) -> Object:
+    """A PodDisruptionBudget over the pods with these labels; with the status of its controller if one is told."""
+    raw: Object = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"namespace": namespace, "name": name, "generation": 1},
+        "spec": spec | ({} if labels is None else {"selector": {"matchLabels": dict(labels)}}),
+    }
+    if allowed is not None:
+        counts = {"disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": needed}
+        raw["status"] = {"observedGeneration": 1, **counts}
+    return raw
+
+
+def workload(kind: str, name: str, replicas: int | None = None, *, owner: str | None = None, uid: str | None = None) -> Object:
+    """A controller of pods, with the uid that :func:`pod` gives owners."""
+    meta: Object = {"namespace": "default", "name": name, "uid": f"uid-{name}" if uid is None else uid}
+    if owner is not None:
+        above, controller = owner.split("/", 1)
+        meta["ownerReferences"] = [{"kind": above, "name": controller, "uid": f"uid-{controller}", "controller": True}]
+    field = "parallelism" if kind == "Job" else "replicas"
+    return {"kind": kind, "metadata": meta, "spec": {} if replicas is None else {field: replicas}}
