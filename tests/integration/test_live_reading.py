@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -467,6 +468,28 @@ def test_one_connection_takes_nothing_from_the_one_before(server: ApiServer, tmp
     connect(options(server, api_key=None, username="someone", password="else"))
     assert server.asked[0].authorization == "Bearer t"
     assert server.asked[1].authorization != "Bearer t"
+
+
+class Items(list[Object]):
+    """A list that can be watched."""
+
+
+def test_no_page_is_held_while_the_next_one_is_asked_for(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[weakref.ref[Items]] = []
+
+    def loads(text: bytes) -> Object:
+        assert [held for held in watched if held()] == []
+        page: Object = json.loads(text)
+        if "items" in page:
+            page["items"] = Items(page["items"])
+            watched.append(weakref.ref(page["items"]))
+        return page
+
+    live = connect(options(server))
+    monkeypatch.setattr(_kubernetes, "json", SimpleNamespace(loads=loads))
+    cluster = live.read(MEASURING, decode)
+    assert sum(map(len, cluster.bound.values())) == len(PODS)
+    assert len(watched) == 2 + 1 + 1 + 4 + 2
 
 
 def test_pods_on_nodes_that_came_or_went_meanwhile_are_set_aside(server: ApiServer) -> None:
