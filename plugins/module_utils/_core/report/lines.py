@@ -41,8 +41,13 @@ def _widths(parts: Sequence[int]) -> list[int]:
 
 def columns(heads: Sequence[str], rows: Iterable[Sequence[str]], widths: Sequence[int]) -> Lines:
     """Rows under their heads. Columns are set right; one with a negative width, and the first, left."""
+    return [row(cells, widths) for cells in (heads, *rows)]
+
+
+def row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """One row of columns that are so wide."""
     first, *others = widths
-    return ["".join(map(_cell, row, (-first - 2, *others))) for row in (heads, *rows)]
+    return "".join(map(_cell, cells, (-first - 2, *others)))
 
 
 def _cell(text: str, width: int) -> str:

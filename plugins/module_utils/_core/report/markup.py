@@ -22,6 +22,13 @@ def text(value: object) -> str:
     return html.escape(clean(value), quote=True)
 
 
+SLOT_KEY = (
+    '<ul class="key"><li><span class="swatch is-usable"></span>usable</li>'
+    '<li><span class="swatch is-free"></span>a slot, but its CPU, memory or pod room is taken, or its node closed</li>'
+    '<li><span class="swatch is-lost"></span>stranded</li></ul>\n'
+)
+
+
 def document(title: str, body: str) -> str:
     """A whole document that refers to no other one and forbids scripts; title is text, body is HTML."""
     return (
@@ -32,6 +39,18 @@ def document(title: str, body: str) -> str:
         f'<p class="title">{MARK}{text(title)}</p>\n{body}'
         "<footer>gpuops.defrag</footer>\n</main>\n</body>\n</html>\n"
     )
+
+
+def totals(measures: Mapping[str, Any], resource: str) -> str:
+    """Nodes and GPUs in one line."""
+    amounts = (
+        (measures["nodes"], "node" if measures["nodes"] == 1 else "nodes"),
+        (measures["gpus_total"], "GPU" if measures["gpus_total"] == 1 else "GPUs"),
+        (measures["gpus_allocated"], "allocated"),
+        (measures["gpus_free"], "free"),
+    )
+    line = " · ".join(f"<b>{number(amount)}</b> {word}" for amount, word in amounts)
+    return f'<p class="totals">{line} · {text(resource)}</p>\n'
 
 
 def section(title: str, about: str, *parts: str) -> str:

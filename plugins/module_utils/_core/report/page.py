@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from .glossary import glossary
 from .heatmap import heatmap
 from .markup import (
     MOST,
+    SLOT_KEY,
     document,
     facts,
     key,
@@ -25,6 +27,7 @@ from .markup import (
     table,
     text,
     tiles,
+    totals,
 )
 from .words import (
     clean,
@@ -51,23 +54,14 @@ WORKLOADS = 20
 UNPRICED = "no price was given, or not for every product"
 
 WORDS = (
-    ("Stranded", "A free GPU is stranded at a size if no slot of that size on its node uses it."),
-    (
-        "Slot",
-        "Room for one more pod of a size on one node, counted in GPUs alone; a usable slot has the CPU, memory and pod room too.",
-    ),
-    (
-        "Schedulable utilization",
-        "What utilization would be if the stranded GPUs did not exist as demand: allocated less stranded, over all.",
-    ),
-    ("Fragmentation rate", "Nodes that have GPUs free, but fewer than the fragmentation size, over all GPU nodes."),
-    ("FragRate", "Nodes in use less the fewest nodes that could hold the same pods, over all GPU nodes."),
-    (
-        "Demand-weighted",
-        "The free GPUs that a pod drawn from the cluster's own mix of sizes could not use, on average (FGD, USENIX ATC 2023).",
-    ),
-    ("Blocked pod", "A pending pod that asks for no more GPUs than its pool has free in all, while no single node can take it."),
-    ("Reclaimable node", "A GPU node that holds nothing but DaemonSet, mirror and finished pods."),
+    "Stranded",
+    "Slot",
+    "Schedulable utilization",
+    "Fragmentation rate",
+    "FragRate",
+    "Demand-weighted",
+    "Blocked pod",
+    "Reclaimable node",
 )
 
 
@@ -104,16 +98,9 @@ def audit_page(fragmentation: Mapping[str, Any], *, title: str = "GPU fragmentat
 
 def _totals(result: Mapping[str, Any]) -> str:
     first, *rest = headline(result)
-    totals = (
-        (result["nodes"], "node" if result["nodes"] == 1 else "nodes"),
-        (result["gpus_total"], "GPU" if result["gpus_total"] == 1 else "GPUs"),
-        (result["gpus_allocated"], "allocated"),
-        (result["gpus_free"], "free"),
-    )
-    line = " · ".join(f"<b>{number(amount)}</b> {word}" for amount, word in totals)
     lead = f'<p class="lead">{text(" ".join(rest))}</p>\n' if rest else ""
     shown = _hero(result) + _tiles(result) if result["nodes"] else ""
-    return f'<p class="totals">{line} · {text(result["resource_name"])}</p>\n<h1>{text(first)}</h1>\n{lead}{shown}'
+    return f"{totals(result, result['resource_name'])}<h1>{text(first)}</h1>\n{lead}{shown}"
 
 
 def _hero(result: Mapping[str, Any]) -> str:
@@ -184,16 +171,11 @@ def _slots(result: Mapping[str, Any]) -> str:
         _slot_row(int(size), slots, result["slots_usable"][size], result["stranded"][size])
         for size, slots in result["slots"].items()
     )
-    key = (
-        '<ul class="key"><li><span class="swatch is-usable"></span>usable</li>'
-        '<li><span class="swatch is-free"></span>a slot, but its CPU, memory or pod room is taken, or its node closed</li>'
-        '<li><span class="swatch is-lost"></span>stranded</li></ul>\n'
-    )
     return section(
         "Slots per size",
         f"What the {count(free, 'free GPU')}, at most {number(result['largest_slot'])} on one node, could take. "
         f"Each bar is all of them, cut up for pods of one size.{smaller}",
-        f'<div class="slots">\n{rows}</div>\n{key}',
+        f'<div class="slots">\n{rows}</div>\n{SLOT_KEY}',
     )
 
 
@@ -376,12 +358,11 @@ def _inputs(result: Mapping[str, Any]) -> str:
         ("GPU pods", f"{number(result['gpu_pods'])}: {', '.join(mix)}" if mix else number(result["gpu_pods"])),
         ("Demand-weighted fragmentation", _demand(result["demand_weighted"])),
     )
-    words = "".join(f"<dt>{text(word)}</dt><dd>{text(meaning)}</dd>\n" for word, meaning in WORDS)
     return section(
         "Inputs and words",
         "What the figures were computed with, and what they mean.",
         facts(rows),
-        f'<details><summary>What the words mean</summary><dl class="words">\n{words}</dl></details>\n',
+        glossary(WORDS),
     )
 
 

@@ -66,6 +66,7 @@ h3 { font-size: 15px; line-height: 1.4; overflow-wrap: anywhere; }
 .swatch { width: 15px; height: 15px; border-radius: 3px; flex: none; }
 .hero { margin-top: 26px; }
 .hero .bar { height: 34px; }
+.hero * + p { margin-top: 16px; }
 
 .tiles { display: grid; grid-template-columns: repeat(4, 1fr); gap: 12px; margin-top: 26px; }
 .tile { background: var(--soft); border-radius: 8px; padding: 14px 16px; min-width: 0; overflow-wrap: anywhere; }
@@ -102,11 +103,12 @@ td .bar.thin { margin-top: 4px; }
 .histogram .unit { padding-left: 6px; text-align: left; max-width: 6em; }
 .map {
   display: grid; gap: 4px 28px;
-  --row: calc(var(--name) * 7.4px + var(--gpus) * (var(--cell) + 2px) + var(--says) + 20px);
+  --row: calc(var(--name) * 7.4px + var(--times, 1) * var(--gpus) * (var(--cell) + 2px) + var(--says) + 20px);
   grid-template-columns: repeat(auto-fill, minmax(min(100%, var(--row)), 1fr));
 }
 .map > li { display: flex; align-items: center; gap: 10px; min-width: 0; break-inside: avoid; font-size: 12.5px; }
 .map .name { flex: 0 1 calc(var(--name) * 7.4px); min-width: 0; overflow: hidden; white-space: nowrap; font-size: 12px; }
+.map .says b { color: var(--free); font-weight: 600; }
 .map .says { flex: none; white-space: nowrap; }
 .gpus { flex: none; display: flex; flex-wrap: wrap; gap: 2px; width: calc(var(--gpus) * (var(--cell) + 2px)); }
 .gpus b { display: flex; border-radius: 3px; overflow: hidden; background: var(--one); color: var(--on-light); }
@@ -116,6 +118,7 @@ td .bar.thin { margin-top: 4px; }
 .gpus .p2 { background: var(--two); }
 .gpus .p4 { background: var(--four); color: var(--on-dark); }
 .gpus .p8 { background: var(--eight); color: var(--on-dark); }
+.gpus .moves { box-shadow: inset 0 0 0 2px var(--ink), inset 0 0 0 3px var(--paper); }
 .gpus .f { border: 1.5px solid var(--free); }
 .gpus .s { border: 1.5px dashed var(--lost); }
 .key + .pool { margin-top: 16px; }
