@@ -11,6 +11,7 @@ from ._core.audit.measures import AuditOptions
 from ._core.errors import InputError
 from ._core.kube.decode import epoch
 from ._core.kube.selectors import LabelSelector, label_selector, parse_selector
+from ._core.plan.protection import duration
 
 SELECTION_ARGUMENTS: dict[str, dict[str, Any]] = {
     "resource_name": {"type": "str", "default": "nvidia.com/gpu"},
@@ -51,7 +52,7 @@ def audit_params(params: Mapping[str, Any]) -> dict[str, Any]:
             min_gpu_nodes=params["min_gpu_nodes"],
             min_pod_lifetime=params["min_pod_lifetime"],
         ),
-        "now": _now(params["now"]),
+        "now": time_of(params["now"]),
         "details": params["details"],
     }
 
@@ -63,7 +64,25 @@ def _price(product: str, price: Any) -> float:
         raise InputError(f"{price!r} is not a number", field=f"gpu_hour_prices[{product}]") from None
 
 
-def _now(text: str | None) -> float | None:
+def seconds_of(value: Any, field: str) -> float:
+    """Seconds of a number, or of a duration such as 90s, 15m or 1h30m.
+
+    Raises:
+        InputError: It is neither, or below 0.
+    """
+    text = str(value)
+    found = duration(text) if not text.replace(".", "", 1).isdecimal() else float(text)
+    if found is None or found < 0:
+        raise InputError(f"{value!r} is no duration; write it as 90s, 15m or 1h30m", field=field)
+    return found
+
+
+def time_of(text: str | None) -> float | None:
+    """Seconds since 1970 of the option now.
+
+    Raises:
+        InputError: It is no time.
+    """
     if text is None:
         return None
     try:

@@ -36,3 +36,24 @@ class Layout:
     def room(self, node: Node, resource: str) -> int:
         """What is left of a resource on a node; below zero where more is taken than the node still has."""
         return node.allocatable.get(resource, 0) - self.used[node.name].get(resource, 0)
+
+    def fits(self, pod: Pod, node: str) -> bool:
+        """Whether a node has room for a pod, all else aside."""
+        offered, used = self.cluster.nodes[node].allocatable, self.used[node]
+        return all(n <= offered.get(r, 0) - used.get(r, 0) for r, n in (*pod.requests.items(), (PODS, 1)))
+
+    def remove(self, pod: Pod, node: str) -> None:
+        """Take a pod off a node."""
+        self.pods[node].remove(pod)
+        self._count(pod, node, -1)
+
+    def add(self, pod: Pod, node: str) -> None:
+        """Put a pod on a node; its own ``node`` is left as it is."""
+        self.pods[node].append(pod)
+        self._count(pod, node, +1)
+
+    def _count(self, pod: Pod, node: str, sign: int) -> None:
+        used = self.used[node]
+        for resource, amount in (*pod.requests.items(), (PODS, 1)):
+            used[resource] = used.get(resource, 0) + sign * amount
+        self.repelling += sign * bool(pod.placement.anti_affinity)

@@ -1,0 +1,134 @@
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""Moves in an order in which each is possible when its turn comes, and in waves that may be in flight together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from ..cluster.layout import Layout
+from ..errors import InputError
+from ..kube.model import Pod
+from .heuristic import Move
+from .problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Evictions that one cycle may make; None is no limit.
+
+    Attributes:
+        interval_seconds: From one cycle to the next.
+    """
+
+    per_node: int | None = None
+    per_namespace: int | None = None
+    per_workload: int | None = None
+    total: int | None = None
+    interval_seconds: int = 300
+
+    def __post_init__(self) -> None:
+        """Refuse limits under which nothing could ever be moved.
+
+        Raises:
+            InputError: A limit is below 1; it names it.
+        """
+        for name in ("per_node", "per_namespace", "per_workload", "total", "interval_seconds"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"is {value}; with less than 1 nothing could ever be moved", field=f"limits.{name}")
+
+
+@dataclass(frozen=True, slots=True)
+class PodMove:
+    """One pod, the node it leaves and the node it goes to."""
+
+    pod: Pod
+    kind: int
+    source: str
+    target: str
+
+
+def ordered(problem: Problem, moves: Iterable[Move]) -> list[PodMove] | None:
+    """The moves in an order in which every prefix is feasible, nodes emptied one after the other; None if there is none.
+
+    Of pods that are alike the first by name goes, so that the same input gives the same plan.
+    """
+    waiting = _sorted(problem, moves)
+    free = [list(amounts) for amounts in problem.free]
+    taken: Counter[tuple[int, int]] = Counter()
+    done: list[PodMove] = []
+    while waiting:
+        left = []
+        for move in waiting:
+            demand = problem.kinds[move.kind].demand
+            if all(amount <= have for amount, have in zip(demand, free[move.target], strict=True) if amount):
+                for resource, amount in enumerate(demand):
+                    free[move.source][resource] += amount
+                    free[move.target][resource] -= amount
+                pods = sorted(problem.kinds[move.kind].at[move.source], key=lambda pod: (pod.namespace, pod.name))
+                pod = pods[taken[move.kind, move.source]]
+                taken[move.kind, move.source] += 1
+                done.append(PodMove(pod, move.kind, problem.names[move.source], problem.names[move.target]))
+            else:
+                left.append(move)
+        if len(left) == len(waiting):
+            return None
+        waiting = left
+    return done
+
+
+def _sorted(problem: Problem, moves: Iterable[Move]) -> list[Move]:
+    """The nodes that lose fewest pods first, from each the largest pod first."""
+    listed = list(moves)
+    leaving = Counter(move.source for move in listed)
+    listed.sort(key=lambda m: (leaving[m.source], m.source, -problem.kinds[m.kind].demand[0], m.kind, m.target))
+    return listed
+
+
+def in_waves(
+    layout: Layout, resource: str, moves: Sequence[PodMove], limits: Limits, begin: Callable[[], Callable[[Pod], bool]]
+) -> list[list[PodMove]]:
+    """The moves in waves. Within a wave nothing counts on what leaves in the same wave; the largest pods go first.
+
+    Args:
+        layout: Who is where before the first move. It is left as the last move leaves it.
+        resource: The GPU resource.
+        moves: In an order in which every prefix is feasible.
+        limits: Evictions allowed in one wave.
+        begin: Begins a wave and gives back what asks, and counts, whether the budgets allow one more eviction in it.
+    """
+    waves = []
+    waiting = list(moves)
+    while waiting:
+        allows = begin()
+        counts: Counter[object] = Counter()
+        wave, left = [], []
+        for move in waiting:
+            if layout.fits(move.pod, move.target) and _within(counts, move, limits) and allows(move.pod):
+                counts.update(_counted(move))
+                layout.add(move.pod, move.target)
+                wave.append(move)
+            else:
+                left.append(move)
+        if not wave:
+            raise AssertionError("a feasible order has a first move that every limit allows")
+        for move in wave:
+            layout.remove(move.pod, move.source)
+        wave.sort(key=lambda m: (-m.pod.requests.get(resource, 0), m.pod.namespace, m.pod.name))
+        waves.append(wave)
+        waiting = left
+    return waves
+
+
+def _counted(move: PodMove) -> tuple[object, ...]:
+    owner = move.pod.owner.uid or str(move.pod.owner) if move.pod.owner else move.pod.name
+    return ("total",), ("node", move.source), ("namespace", move.pod.namespace), ("workload", move.pod.namespace, owner)
+
+
+def _within(counts: Counter[object], move: PodMove, limits: Limits) -> bool:
+    allowed = (limits.total, limits.per_node, limits.per_namespace, limits.per_workload)
+    return all(most is None or counts[what] < most for what, most in zip(_counted(move), allowed, strict=True))
