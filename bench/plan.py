@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.evictable import Rules
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.options import PlanOptions
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.plan import plan
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.planner import PlanOptions
 from bench.audit import COPIES, copies, seconds, spread
 
 # The fewest evictions for 1, 2, 3 … more slots of 8, proved elsewhere by CP-SAT on a model of single pods.

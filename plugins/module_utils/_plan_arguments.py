@@ -11,7 +11,7 @@ from ._arguments import SELECTION_ARGUMENTS, node_selector, seconds_of, time_of
 from ._core.audit.measures import AuditOptions
 from ._core.errors import InputError
 from ._core.plan.evictable import Rules
-from ._core.plan.planner import PlanOptions
+from ._core.plan.options import PlanOptions
 from ._core.plan.schedule import Limits
 from ._protect import protect
 

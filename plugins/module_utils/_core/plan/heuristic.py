@@ -295,7 +295,8 @@ def _pack(problem: Problem, chosen: Sequence[Option], count: int) -> Outcome | N
 
     pods.sort(key=size)
     for node in range(len(problem.names)):
-        if node not in leaving:
+        # A node that is free already is to stay free, of pods without GPUs too.
+        if node not in leaving and (problem.goal.slot_size or node not in problem.bare):
             packing.put(node)
     extra: list[Move] = []
     for pod in pods:
@@ -309,9 +310,11 @@ def _place(packing: _Packing, pod: tuple[int, int], extra: list[Move]) -> bool:
     kinds = packing.problem.kinds
     target = packing.target(pod[0])
     if target is None:
-        target = _push(packing, pod[0]) or _evict(packing, pod[0], extra)
-        if target is None:
-            return False
+        target = _push(packing, pod[0])
+    if target is None:
+        target = _evict(packing, pod[0], extra)
+    if target is None:
+        return False
     packing.shift(target, kinds[pod[0]].demand, -1)
     packing.placed.setdefault(target, []).append(pod)
     return True

@@ -10,7 +10,8 @@ from typing import Any
 
 from ..audit.audit import collector_at_rest
 from ..kube.decode import decode
-from .planner import PlanOptions, make_plan
+from .options import PlanOptions
+from .planner import make_plan
 from .result import as_result
 
 

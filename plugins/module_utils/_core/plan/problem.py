@@ -84,10 +84,13 @@ class Problem:
         return max(0, gpus) // self.goal.slot_size if self.goal.slot_size else 0
 
     def room(self, node: int, free: Amounts) -> int:
-        """GPUs that may be taken on a node without spoiling what counts: a slot, or a node that is free already."""
+        """GPUs that may be taken on a node without spoiling what counts: a slot, or a node that is free already.
+
+        Below 0 where not even a pod without GPUs may come.
+        """
         if self.goal.slot_size:
             return max(0, free[0]) % self.goal.slot_size
-        return 0 if node in self.bare else max(0, free[0])
+        return -1 if node in self.bare else max(0, free[0])
 
 
 def formulate(
@@ -146,7 +149,8 @@ def formulate(
         held=held,
         bare=frozenset(i for i, pods in enumerate(lasting) if not pods),
         stuck=frozenset(i for i, pods in enumerate(lasting) if any(id(pod) in stays for pod in pods)),
-        gainers=places.of_guest(guest) if guest else None,
+        # A slot on a node that takes no pods is none; a node that is emptied may well be closed.
+        gainers=places.of_guest(guest) if guest else places.open if goal.slot_size else None,
         needs=_demand(guest, resources) if guest else None,
     )
 
