@@ -81,7 +81,7 @@ def section(examples: Path) -> list[str]:
     found = planned(json.loads(one), COUNT, "heuristic")
     ratio = [work / read_ for work, read_ in zip(once, reading, strict=True)]
     growth = [later / earlier for earlier, later in zip(once, tenfold, strict=True)]
-    above = found["evictions"] / found["lower_bound"] - 1
+    evictions = f"{found['evictions']} / {found['lower_bound']}, {found['evictions'] / found['lower_bound'] - 1:.1%} above"
     return [
         "## Plan",
         "",
@@ -96,7 +96,7 @@ def section(examples: Path) -> list[str]:
         "",
         "| figure | measured | goal |",
         "|---|---|---|",
-        f"| evictions / the plan's own lower bound | {found['evictions']} / {found['lower_bound']}, {above:.1%} above | ≤ 5 % above |",
+        f"| evictions / the plan's own lower bound | {evictions} | ≤ 5 % above |",
         f"| plan / `json.loads` | {spread(ratio)} | ≤ 100 |",
         f"| {COUNT * COPIES} slots on {COPIES} copies / {COUNT} on one | {spread(growth)} | ≤ 15 |",
         f"| peak memory of parsing and planning | {peak(one) / 1e6:.0f} MB | ≤ 400 MB |",

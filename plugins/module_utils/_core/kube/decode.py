@@ -143,7 +143,7 @@ def _numbered(documents: Iterable[Any]) -> Iterator[tuple[int, Any]]:
     for document in documents:
         yield number, document
         del document
-        number += 1
+        number += 1  # noqa: SIM113 - enumerate would hold on to the document
 
 
 def namesake(raw: Raw) -> bool:
