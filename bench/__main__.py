@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # The collection under the name that Ansible gives it; make setup links the repository there.
 sys.path.insert(0, str(ROOT / ".venv/collections"))
 
-from bench import audit  # noqa: E402
+from bench import audit, live, plan  # noqa: E402
 
 
 def main() -> None:
@@ -24,6 +24,8 @@ def main() -> None:
         "ratio taken in turns: medians (least to most). They vary with the machine; the ratios much less.",
         "",
         *audit.section(ROOT / "examples"),
+        *plan.section(ROOT / "examples"),
+        *live.section(),
     ]
     text = "\n".join(page) + "\n"
     (ROOT / "docs/bench.md").write_text(text, encoding="utf-8")
