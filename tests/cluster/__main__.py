@@ -1,6 +1,6 @@
 # Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Clusters to play with: `python -m tests.cluster up NAME`, `down NAME`, `list`, `build`. See README.md."""
+"""Clusters to play with: `python -m tests.cluster up NAME`, `down NAME`, `list`, …. See README.md."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from . import fleet
+from .kubelets import Kubelets
 from .plane import ControlPlane
 from .programs import programs
 
@@ -34,6 +35,10 @@ def up(arguments: argparse.Namespace) -> None:
             shape = fleet.Shape(
                 nodes=arguments.nodes,
                 gpus=arguments.gpus,
+                products=tuple(arguments.product or fleet.PRODUCTS),
+                labels=dict(label.split("=", 1) for label in arguments.label),
+                taints=tuple(map(_taint, arguments.taint)),
+                cpu_nodes=arguments.cpu_nodes,
                 keep=arguments.keep,
                 cold_start=arguments.cold_start,
                 seed=arguments.seed,
@@ -44,8 +49,26 @@ def up(arguments: argparse.Namespace) -> None:
     print(f"export PATH={programs()}:$PATH")
 
 
+def kubelets(arguments: argparse.Namespace) -> None:
+    """Play the kubelets of fake nodes on a cluster that runs elsewhere."""
+    programs()
+    played = Kubelets(CLUSTERS / arguments.name, arguments.kubeconfig.resolve(), arguments.nodes)
+    if played.running:
+        print(f"the kubelets of {arguments.name} run already")
+    else:
+        played.start()
+        print(f"the kubelets of {arguments.name} run")
+
+
+def _taint(text: str) -> dict[str, str]:
+    """A taint as kubectl writes it: KEY=VALUE:EFFECT or KEY:EFFECT."""
+    named, effect = text.rsplit(":", 1)
+    key, value = f"{named}=".split("=")[:2]
+    return {"key": key, "value": value, "effect": effect}
+
+
 def down(arguments: argparse.Namespace) -> None:
-    """Stop a cluster."""
+    """Stop a cluster, or the kubelets of one."""
     ControlPlane(CLUSTERS / arguments.name).stop()
 
 
@@ -53,7 +76,8 @@ def show(arguments: argparse.Namespace) -> None:
     """List the clusters."""
     for folder in sorted(CLUSTERS.glob("*/state.json")):
         plane = ControlPlane(folder.parent)
-        print(f"{plane.folder.name:20} {'running' if plane.running else 'stopped':8} {plane.kubeconfig}")
+        reached_by = plane.kubeconfig if plane.kubeconfig.exists() else "kubelets of another cluster"
+        print(f"{plane.folder.name:20} {'running' if plane.running else 'stopped':8} {reached_by}")
 
 
 def main() -> None:
@@ -64,11 +88,20 @@ def main() -> None:
     start.add_argument("name", nargs="?", default="play")
     start.add_argument("--nodes", type=int, default=25)
     start.add_argument("--gpus", type=int, default=8, help="GPUs on each node")
+    start.add_argument("--product", action="append", help="a product label; several are dealt out in turn")
+    start.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", help="a label of every GPU node")
+    start.add_argument("--taint", action="append", default=[], metavar="KEY=VALUE:EFFECT", help="a taint of every GPU node")
+    start.add_argument("--cpu-nodes", type=int, default=2)
     start.add_argument("--keep", type=float, default=0.68, help="share of the pods that stay")
     start.add_argument("--cold-start", type=float, default=0, metavar="SECONDS")
     start.add_argument("--seed", type=int, default=1)
     start.add_argument("--load", metavar="SNAPSHOT", help="a snapshot's nodes and pods instead")
-    stop = commands.add_parser("down", help="stop a cluster")
+    play = commands.add_parser("kubelets", help="play the kubelets of fake nodes on another cluster")
+    play.set_defaults(run=kubelets)
+    play.add_argument("name")
+    play.add_argument("kubeconfig", type=Path, help="its current context is the cluster")
+    play.add_argument("--nodes", required=True, metavar="SELECTOR", help="labels of the fake nodes")
+    stop = commands.add_parser("down", help="stop a cluster, or the kubelets of one")
     stop.set_defaults(run=down)
     stop.add_argument("name", nargs="?", default="play")
     commands.add_parser("list", help="list the clusters").set_defaults(run=show)
