@@ -26,6 +26,7 @@ BIN = Path(sys.executable).parent
 HERE = ".venv/collections/ansible_collections/gpuops/defrag"
 COLLECTIONS = ROOT / ".venv/collections"
 TYPED = ("plugins", "tests", "bench")
+SCENARIOS = sorted(file.parent.name for file in ROOT.glob("extensions/molecule/*/molecule.yml"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,19 @@ def pytest(name: str, arguments: str) -> Stage:
     return Stage(name, (f"pytest --junitxml build/results/{name}.xml {arguments}",))
 
 
+def molecule(scenario: str) -> Stage:
+    """A scenario on a control plane of its own; what molecule keeps of it is in build/ too."""
+    variables = f"MOLECULE_PROVIDER=embedded MOLECULE_EPHEMERAL_DIRECTORY={BUILD}/molecule/{scenario}"
+    test = f"{variables} molecule test --no-command-borders --scenario-name {scenario}"
+    return Stage(f"molecule-{scenario}", ("python -m tests.cluster build", test))
+
+
 # The longest first, so that none of them starts when the others are done.
 STAGES = (
     Stage("sanity", (f"python {TOOLS}/sanity.py",), in_copy=True),
     pytest("unit", "-n 2 --cov --cov-report=term tests/unit"),
     pytest("integration", "tests/integration"),
+    *map(molecule, SCENARIOS),
     # The same with the oldest ansible-core that meta/runtime.yml allows.
     Stage(
         "oldest",
@@ -105,7 +114,7 @@ def say(line: str) -> None:
 
 
 def run(stage: Stage) -> Result:
-    say(f"{stage.name:<14} …")
+    say(f"{stage.name:<20} …")
     start = time.monotonic()
     report = BUILD / f"results/{stage.name}.xml"
     report.unlink(missing_ok=True)
@@ -124,7 +133,7 @@ def run(stage: Stage) -> Result:
         ok = all(succeeds(command) for command in stage.commands)
     passed, failed, skipped = counts(report) if report.exists() else (int(ok), int(not ok), 0)
     result = Result(stage, ok, time.monotonic() - start, passed, max(failed, int(not ok)), skipped)
-    say(f"{stage.name:<14} {'ok' if ok else 'FAILED'} after {result.seconds:.1f} s")
+    say(f"{stage.name:<20} {'ok' if ok else 'FAILED'} after {result.seconds:.1f} s")
     return result
 
 
@@ -154,10 +163,10 @@ def main(names: list[str]) -> int:
             log = BUILD / f"logs/{result.stage.name}.log"
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-60:])
             print(f"\n==== {result.stage.name}: the end of {log.relative_to(ROOT)}\n{tail}")
-    print("\nstage          seconds")
+    print("\nstage                seconds")
     for result in results:
-        print(f"{result.stage.name:<14} {result.seconds:7.1f}  {'ok' if result.ok else 'FAILED'}")
-    print(f"{'together':<14} {time.monotonic() - start:7.1f}\n")
+        print(f"{result.stage.name:<20} {result.seconds:7.1f}  {'ok' if result.ok else 'FAILED'}")
+    print(f"{'together':<20} {time.monotonic() - start:7.1f}\n")
     passed, failed, skipped = (sum(getattr(result, key) for result in results) for key in ("passed", "failed", "skipped"))
     print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
     return int(failed > 0)
