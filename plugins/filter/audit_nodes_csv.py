@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ..module_utils._core.report.nodes import audit_nodes_csv as render
-from ..plugin_utils.fragmentation import report
+from ..plugin_utils.reports import FRAGMENTATION, report
 
 
 def audit_nodes_csv(result: Any) -> str:
     """The audited nodes as CSV."""
-    return report("audit_nodes_csv", render, result)
+    return report("audit_nodes_csv", FRAGMENTATION, render, result)
 
 
 class FilterModule:

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ..module_utils._core.report.page import audit_page as render
-from ..plugin_utils.fragmentation import report
+from ..plugin_utils.reports import FRAGMENTATION, report
 
 
 def audit_page(result: Any, title: str = "GPU fragmentation audit") -> str:
     """An audit as one HTML page."""
-    return report("audit_page", render, result, title=title)
+    return report("audit_page", FRAGMENTATION, render, result, title=title)
 
 
 class FilterModule:

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ..module_utils._core.report.table import audit_table as render
-from ..plugin_utils.fragmentation import report
+from ..plugin_utils.reports import FRAGMENTATION, report
 
 
 def audit_table(result: Any) -> str:
     """An audit as text for a terminal."""
-    return report("audit_table", render, result)
+    return report("audit_table", FRAGMENTATION, render, result)
 
 
 class FilterModule:

@@ -16,12 +16,8 @@ Node = Mapping[str, Any]
 Holder = Mapping[str, Any]
 
 MOST_CHANGED = 400  # nodes that are drawn twice
-SAYS_WIDTH = 180  # pixels
 
-LEGEND = (
-    f'<ul class="key">\n{KINDS}<li><span class="gpus"><b class="p2 moves"><i>2</i><i></i></b></span>'
-    "edged: a pod that moves, or gets its place</li>\n</ul>\n"
-)
+MOVES = '<li><span class="gpus"><b class="p2 moves"><i>2</i><i></i></b></span>edged: a pod that moves, or gets its place</li>\n'
 
 
 def plan_map(plan: Mapping[str, Any]) -> str:
@@ -31,19 +27,20 @@ def plan_map(plan: Mapping[str, Any]) -> str:
         return ""
     drawing = _Drawing(plan)
     changed = sorted(filter(_changes, nodes), key=drawing.order)
+    title = "Before and after" if changed else "Nodes and their GPUs"
     about = "One row for each node, one cell for each GPU; cells that hang together are one pod. Point at a pod for its name."
     if changed:
         about = f"Each node that changes, before and after: the freed ones first. {about}"
     if len(changed) > MOST_CHANGED:
         about += f" The first {MOST_CHANGED} of {number(len(changed))} that change are shown."
+    legend = f'<ul class="key">\n{KINDS}{MOVES if changed else ""}</ul>\n'
     shown = {node["node"] for node in changed[:MOST_CHANGED]}
     pools = sorted({node["pool"] for node in nodes}, key=lambda pool: (-sum(n["pool"] == pool for n in changed), pool))
-    every = len(nodes) <= EVERY_NODE
     groups = []
     for pool in pools:
         members = sorted((node for node in nodes if node["pool"] == pool), key=drawing.order)
-        groups.append(_pool(drawing, pool, members, shown, every))
-    return section("Before and after", about, LEGEND, *groups)
+        groups.append(_pool(drawing, pool, members, shown, len(nodes) <= EVERY_NODE, opened=not changed))
+    return section(title, about, legend, *groups)
 
 
 def _changes(node: Node) -> bool:
@@ -68,15 +65,21 @@ class _Drawing:
         return (node["node"] not in self._freed, node["free_before"] - node["free_after"], node["node"])
 
     def pair(self, node: Node) -> str:
+        """A node before and after."""
         before, after = (self._cells(node, when) for when in ("before", "after"))
-        state = "<b>freed</b>, " if node["node"] in self._freed else ""
-        words = f"{state}{number(node['free_before'])} → {number(node['free_after'])} free"
+        freed, free = self.words(node)
         return (
             f'<li>{_name(node)}<span class="gpus">{before}</span><span aria-hidden="true">→</span>'
-            f'<span class="gpus">{after}</span><span class="says dim">{words}</span></li>\n'
+            f'<span class="gpus">{after}</span><span class="says dim">{f"<b>{freed}</b>" if freed else ""}{free}</span></li>\n'
         )
 
+    def words(self, node: Node) -> tuple[str, str]:
+        """What is said of a node that changes: whether it is freed, and its free GPUs."""
+        free = f"{number(node['free_before'])} → {number(node['free_after'])} free"
+        return ("freed", f", {free}") if node["node"] in self._freed else ("", free)
+
     def single(self, node: Node) -> str:
+        """A node that stays as it is."""
         free = node["free_before"]
         words = f"{number(free)} free" if free else "full"
         cells = self._cells(node, "before")
@@ -103,30 +106,32 @@ class _Drawing:
         return pod_cells(holder, words, marked=bool(words))
 
 
-def _pool(drawing: _Drawing, pool: str, members: list[Node], shown: set[str], every: bool) -> str:
+def _pool(drawing: _Drawing, pool: str, members: list[Node], shown: set[str], every: bool, *, opened: bool) -> str:
     changed = [node for node in members if _changes(node)]
     same = [node for node in members if not _changes(node)]
+    rows = [node for node in changed if node["node"] in shown]
     widest = min(MOST_BESIDE, max(max(node["gpus"], 1) for node in members))
     name_width = min(LONGEST_NAME, max(len(node["node"]) for node in members))
-    style = f"--gpus:{widest};--name:{name_width}"
-    says = f"{count(len(members), 'node')}, {number(len(changed))} of them {'changes' if len(changed) == 1 else 'change'}"
+    says_width = 40 + 7 * max((len("".join(drawing.words(node))) for node in rows), default=0)
+    many, verb = number(len(changed)) if changed else "none", "change" if len(changed) > 1 else "changes"
+    says = f"{count(len(members), 'node')}, {many} of them {verb}"
     stays = f"{count(len(same), 'node')} {'stays as it is' if len(same) == 1 else 'stay as they are'}"
-    rows = [node for node in changed if node["node"] in shown]
     lists = [_list(drawing.pair, rows[:OPEN])] if rows else []
     if len(rows) > OPEN:
-        lists.append(_folded(f"{number(len(rows) - OPEN)} more that change", _list(drawing.pair, rows[OPEN:])))
+        lists.append(_details(f"{number(len(rows) - OPEN)} more that change", _list(drawing.pair, rows[OPEN:])))
     if same and every:
-        lists.append(_folded(stays, f'<div style="--times:1;--says:64px">{_list(drawing.single, same)}</div>'))
+        listed = f'<div style="--times:1;--says:64px">{_list(drawing.single, same)}</div>'
+        lists.append(_details(stays, listed, opened=opened))
     elif same:
         lists.append(f'<p class="dim">{stays}; the JSON result has them.</p>\n')
     return (
-        f'<div class="pool" style="{style};--times:2;--says:{SAYS_WIDTH}px">\n'
+        f'<div class="pool" style="--gpus:{widest};--name:{name_width};--times:2;--says:{says_width}px">\n'
         f'<header><div><h3>{text(pool)}</h3><p class="dim">{says}</p></div></header>\n{"".join(lists)}</div>\n'
     )
 
 
-def _folded(summary: str, inside: str) -> str:
-    return f"<details><summary>{summary}</summary>{inside}</details>\n"
+def _details(summary: str, inside: str, *, opened: bool = False) -> str:
+    return f"<details{' open' if opened else ''}><summary>{summary}</summary>{inside}</details>\n"
 
 
 def _list(draw: Callable[[Node], str], nodes: Iterable[Node]) -> str:

@@ -115,7 +115,7 @@ def _gain(plan: Mapping[str, Any]) -> tuple[str, str]:
     """The slots gained of the size asked for, else of the largest gained, and those of the other sizes."""
     gained = {int(size): slots for size, slots in plan["slots_gained"].items() if slots}
     if not gained:
-        return "none", "of no size"
+        return "none", "of any size"
     asked = plan["objective"]["slot_size"] if plan["objective"]["kind"] == "slots" else None
     size = asked if asked in gained else max(gained)
     first = f"{signed(gained[size])} of {count(size, 'GPU')}"
@@ -268,11 +268,12 @@ def _inputs(plan: Mapping[str, Any]) -> str:
         ("Verdict", clean(plan["verdict"])),
         ("Plan", clean(plan["plan_id"])),
     ]
-    figures = [[text(label), number_before, number_after] for label, number_before, number_after in compared(plan)]
+    heads = ("", "#Before", "#After") if changes(plan) else ("", "#Now")
+    figures = [[label, *moments[: len(heads) - 1]] for label, *moments in compared(plan)]
     return section(
         "Figures, inputs and words",
-        "All figures before and after, what the plan was made with, and what the words mean.",
-        table(("", "#Before", "#After"), figures),
+        "All figures, what the plan was made with, and what the words mean.",
+        table(heads, figures),
         facts(rows),
         glossary(WORDS),
     )

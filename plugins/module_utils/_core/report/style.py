@@ -85,7 +85,7 @@ h3 { font-size: 15px; line-height: 1.4; overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th { text-align: left; font-size: 12.5px; font-weight: 500; color: var(--dim); vertical-align: bottom; }
 th, td { padding: 6px 10px; border-bottom: 1px solid var(--line); }
-td { vertical-align: top; }
+td { vertical-align: top; overflow-wrap: anywhere; }
 th:first-child, td:first-child { padding-left: 0; }
 th:last-child, td:last-child { padding-right: 0; }
 .n { text-align: right; white-space: nowrap; }

@@ -87,7 +87,7 @@ def test_totals_and_the_verdict_come_first() -> None:
         ({"1": 0, "4": 2, "8": 1}, ("free_nodes", 8, 1), "+1 of 8 GPUs also +2 of 4 Pods"),
         ({"1": 0, "4": 2}, ("slots", 8, 1), "+2 of 4 GPUs more room for such pods"),
         ({"1": -8}, ("blocked_pods", 8, 1), "-8 of 1 GPU the pods placed take that room"),
-        ({"1": 0}, ("slots", 8, 1), "none of no size"),
+        ({"1": 0}, ("slots", 8, 1), "none of any size"),
     ],
 )
 def test_the_slots_asked_for_come_first(gained: dict[str, int], objective: tuple[str, int, int], words: str) -> None:
@@ -153,7 +153,7 @@ def test_the_pool_that_changes_most_comes_first() -> None:
     other = [found for i in range(2) for found in held("2: 1", f"t4-{i}", product="T4")]
     plan = planned(["8: 4", "8: 4", "8: 8"], [("t4-0-0", "t4-1")], more=other)
     titles = re.findall(r"<h3>(.*?)</h3><p class=\"dim\">(.*?)</p>", plan_page(plan))
-    assert titles == [("T4", "2 nodes, 2 of them change"), ("A100", "3 nodes, 0 of them change")]
+    assert titles == [("T4", "2 nodes, 2 of them change"), ("A100", "3 nodes, none of them changes")]
 
 
 def test_moves_come_wave_by_wave_with_from_and_to() -> None:
@@ -198,10 +198,10 @@ def test_the_inputs_are_told() -> None:
 @pytest.mark.parametrize(
     ("name", "first", "sections"),
     [
-        ("nothing fragmented", "Nothing to do: 2 GPUs", ["Slots per size", "Before and after"]),
-        ("below the goal", "Not worth it: the plan frees", ["Slots per size", "Before and after"]),
-        ("blocked", "Blocked: nothing can be", ["Slots per size", "Before and after", "What stays, and why"]),
-        ("all full", "Nothing to do: every node", ["Before and after"]),
+        ("nothing fragmented", "Nothing to do: 2 GPUs", ["Slots per size", "Nodes and their GPUs"]),
+        ("below the goal", "Not worth it: the plan frees", ["Slots per size", "Nodes and their GPUs"]),
+        ("blocked", "Blocked: nothing can be", ["Slots per size", "Nodes and their GPUs", "What stays, and why"]),
+        ("all full", "Nothing to do: every node", ["Nodes and their GPUs"]),
         ("not applicable", "Not advised: the input holds no node", []),
         ("no details", "Worth carrying out", ["Slots per size", "Moves, wave by wave", "Freed nodes"]),
     ],
@@ -215,3 +215,8 @@ def test_without_moves_there_is_no_after() -> None:
     assert not changed(PLANS["blocked"])
     assert "→" not in plan_page(PLANS["blocked"])
     assert "2-GPU pods, now 1 usable of 1 slot, 0 stranded" in said(PLANS["blocked"], "Slots per size")
+    assert "Now GPUs allocated 14 GPUs free 2" in said(PLANS["blocked"], "Figures, inputs and words")
+
+
+def test_without_moves_the_nodes_are_open() -> None:
+    assert "<details open><summary>2 nodes stay as they are</summary>" in plan_page(PLANS["blocked"])
