@@ -1,6 +1,6 @@
 # Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The page as a reader has it: opened in headless Chromium at the size of a laptop's window."""
+"""The pages as a reader has them: opened in headless Chromium at the size of a laptop's window."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ import struct
 import subprocess
 import zlib
 from collections.abc import Callable
+from functools import partial
 from html import unescape
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.page import audit_page
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.plan_map import MOST_CHANGED
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.plan_page import plan_page
+from ansible_collections.gpuops.defrag.tests.unit.plugins.module_utils._core.report import plans
 from ansible_collections.gpuops.defrag.tests.unit.plugins.module_utils._core.report.clusters import (
     FREE_HERE_AND_THERE,
     audited,
@@ -47,6 +51,10 @@ CLUSTERS = {
     "MIG slices": audited(["56: 7+7+1"] * 9),
     "long names": long_names(),
     "hostile names": hostile(),
+}
+PAGES: dict[str, Callable[[], str]] = {
+    **{f"audit, {name}": partial(audit_page, audit) for name, audit in CLUSTERS.items()},
+    **{f"plan, {name}": partial(plan_page, plan) for name, plan in plans.PLANS.items()},
 }
 # Put into a copy of the page, whose policy is taken out so that it runs and so that nothing is kept from loading.
 MEASURE = """<script>
@@ -99,9 +107,9 @@ def measured(browse: Browser, markup: str) -> dict[str, int]:
     return figures
 
 
-@pytest.mark.parametrize("name", CLUSTERS)
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_a_laptop_and_loads_nothing(browse: Browser, name: str) -> None:
-    figures = measured(browse, audit_page(CLUSTERS[name]))
+    figures = measured(browse, PAGES[name]())
     assert figures["window"] == WIDTH
     assert figures["content"] <= WIDTH
     assert (figures["scrolling_boxes"], figures["small_cells"], figures["spilling_rows"]) == (0, 0, 0)
@@ -114,8 +122,19 @@ def test_the_map_has_a_cell_for_every_gpu(browse: Browser, name: str) -> None:
     assert measured(browse, audit_page(cluster))["cells"] == sum(node["gpus"] for node in cluster["details"]["nodes"])
 
 
-def test_a_name_that_is_a_script_stays_text(browse: Browser) -> None:
-    dom = browse(audit_page(hostile()), "--dump-dom")
+@pytest.mark.parametrize("name", ["simple", "places a pod", "1,213 nodes", "MIG slices"])
+def test_the_map_of_a_plan_has_two_cells_for_every_gpu_of_a_node_that_changes(browse: Browser, name: str) -> None:
+    cluster = plans.PLANS[name]["details"]["nodes"]
+    changed = [node["gpus"] for node in cluster if node["before"] != node["after"]]
+    others = [node["gpus"] for node in cluster if node["before"] == node["after"]]
+    # Of many nodes that change not all are drawn; here they are all alike.
+    drawn = sum(changed[:MOST_CHANGED]) * 2 + sum(others)
+    assert measured(browse, plan_page(plans.PLANS[name]))["cells"] == drawn
+
+
+@pytest.mark.parametrize("page", ["audit, hostile names", "plan, hostile names"])
+def test_a_name_that_is_a_script_stays_text(browse: Browser, page: str) -> None:
+    dom = browse(PAGES[page](), "--dump-dom")
     assert "<script" not in dom
     assert "onmouseover=" not in re.sub(r'"[^"]*"|>[^<]*<', "", dom)
     assert "&lt;script&gt;alert('x')&lt;/script&gt;" in dom

@@ -1,0 +1,84 @@
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page of each playbook in docs/ tells of its variables, all of them, with their defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jinja2 import Environment, nodes
+
+from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import AUDIT_ARGUMENTS
+from ansible_collections.gpuops.defrag.plugins.module_utils._plan_arguments import PLAN_ARGUMENTS
+from ansible_collections.gpuops.defrag.plugins.module_utils._source import SOURCE_ARGUMENTS
+
+ROOT = Path(__file__).resolve().parents[3]
+OPTIONS = {"audit": AUDIT_ARGUMENTS, "plan": PLAN_ARGUMENTS}
+ROW = re.compile(r"^\| `(\w+)` \| (?:`(.+?)`)? ?\|", re.MULTILINE)
+ANSIBLES_OWN = {"ansible_play_hosts", "ansible_playbook_python", "hostvars", "lookup", "omit"}
+
+
+def templates(part: Any, key: str = "") -> Iterator[str]:
+    """Every template of a play; what stands under `when` is one without braces."""
+    if isinstance(part, dict):
+        for name, value in part.items():
+            yield from templates(value, name)
+    elif isinstance(part, list):
+        for value in part:
+            yield from templates(value, key)
+    elif isinstance(part, str):
+        yield f"{{{{ {part} }}}}" if key in ("when", "that") else part
+
+
+def named(part: Any) -> Iterator[str]:
+    """Names that a play gives to values itself: its `vars` and what it registers."""
+    if isinstance(part, dict):
+        yield from part.get("vars", {})
+        yield from [part["register"]] if "register" in part else []
+        part = list(part.values())
+    if isinstance(part, list):
+        for value in part:
+            yield from named(value)
+
+
+def playbook(name: str) -> Any:
+    return yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text())
+
+
+def told(name: str) -> dict[str, str]:
+    """Variables in the page's table, and their defaults as written."""
+    page = (ROOT / f"docs/{name}.md").read_text()
+    return dict(ROW.findall(page.partition("## Variables")[2].partition("\n## ")[0]))
+
+
+def test_every_playbook_has_its_page() -> None:
+    assert {path.stem for path in (ROOT / "playbooks").glob("*.yml")} == OPTIONS.keys()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_variables_told_are_those_that_the_playbook_reads(name: str) -> None:
+    plays = playbook(name)
+    read = {found.name for text in templates(plays) for found in Environment().parse(text).find_all(nodes.Name)}
+    assert set(told(name)) == read - set(named(plays)) - ANSIBLES_OWN
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_defaults_told_are_those_of_the_module_and_the_playbook(name: str) -> None:
+    (play,) = playbook(name)
+    assert play["hosts"] == f"{{{{ {name}_hosts | default('{told(name)[f'{name}_hosts']}') }}}}"
+    options = SOURCE_ARGUMENTS | OPTIONS[name]
+    defaults = {option: yaml.safe_load(default) for option, default in told(name).items() if option in options}
+    assert defaults == {option: default_of(options[option]) for option in defaults}
+    assert OPTIONS[name].keys() - defaults == {"now", "details"}
+
+
+def default_of(option: dict[str, Any]) -> Any:
+    """The default of an option; for one with suboptions, theirs together."""
+    if "options" in option:
+        return {name: default_of(suboption) for name, suboption in option["options"].items() if "default" in suboption}
+    return option.get("default")
