@@ -29,7 +29,9 @@ def main() -> int:
         stray = sorted({name.split("/")[0] for name in content.getnames()} - SHIPPED)
     print(f"{archive.name}: {archive.stat().st_size} bytes")
 
-    environment = os.environ | {"GALAXY_IMPORTER_CHECK_REQUIRED_TAGS": "true"}
+    # The importer unpacks the archive alone; documentation that kubernetes.core shares is found where Python looks too.
+    beside = str(Path("../../..").resolve())
+    environment = os.environ | {"GALAXY_IMPORTER_CHECK_REQUIRED_TAGS": "true", "PYTHONPATH": beside}
     importer: list[str | Path] = [sys.executable, "-m", "galaxy_importer.main", archive]
     imported = subprocess.run(importer, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     print(imported.stdout)
