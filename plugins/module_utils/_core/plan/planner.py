@@ -11,7 +11,6 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from ..audit.measures import Fragmentation, measure
-from ..cluster.layout import Layout
 from ..cluster.pools import GpuNode
 from ..kube.model import Cluster, Pod
 from .evictable import Stay
@@ -72,7 +71,7 @@ def make_plan(cluster: Cluster, wish: PlanOptions) -> Plan:
     search = Search(cluster, wish)
     steps = _steps(search, before)
     freed = {step.source for step in steps}
-    waves = in_waves(Layout(cluster), wish.audit.resource, steps, wish.limits, search.staying.begin)
+    waves = in_waves(cluster, wish.audit.resource, steps, wish.limits, search.staying.begin)
     after_cluster = _after(cluster, steps, search.wanted)
     after = measure(after_cluster, wish.audit)
     emptied = [n for n in after.survey.nodes if n.node.name in freed and not n.pods]

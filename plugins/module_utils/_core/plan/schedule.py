@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..cluster.layout import Layout
+from ..cluster.scheduling import Fit
 from ..errors import InputError
-from ..kube.model import Pod
+from ..kube.model import Cluster, Pod
 from .heuristic import Move
 from .problem import Problem
 
@@ -90,38 +91,82 @@ def _sorted(problem: Problem, moves: Iterable[Move]) -> list[Move]:
 
 
 def in_waves(
-    layout: Layout, resource: str, moves: Sequence[PodMove], limits: Limits, begin: Callable[[], Callable[[Pod], bool]]
+    cluster: Cluster, resource: str, moves: Sequence[PodMove], limits: Limits, begin: Callable[[], Callable[[Pod], bool]]
 ) -> list[list[PodMove]]:
     """The moves in waves. Within a wave nothing counts on what leaves in the same wave; the largest pods go first.
 
     Args:
-        layout: Who is where before the first move. It is left as the last move leaves it.
+        cluster: As it is before the first move.
         resource: The GPU resource.
         moves: In an order in which every prefix is feasible.
         limits: Evictions allowed in one wave.
         begin: Begins a wave and gives back what asks, and counts, whether the budgets allow one more eviction in it.
     """
+    waves = _waves(cluster, resource, moves, limits, begin, overtaking=True)
+    # Where pods have rules about one another, one that overtook may stand in another's way; in their order none does.
+    return waves if waves is not None else _waves(cluster, resource, moves, limits, begin, overtaking=False) or []
+
+
+def _waves(
+    cluster: Cluster,
+    resource: str,
+    moves: Sequence[PodMove],
+    limits: Limits,
+    begin: Callable[[], Callable[[Pod], bool]],
+    *,
+    overtaking: bool,
+) -> list[list[PodMove]] | None:
+    """Waves; None if with overtaking there came none in which the rest could go on."""
+    layout, crowded = Layout(cluster), Layout(cluster)
     waves = []
     waiting = list(moves)
     while waiting:
         allows = begin()
         counts: Counter[object] = Counter()
-        wave, left = [], []
+        wave: list[PodMove] = []
+        left: list[PodMove] = []
+        awaited: set[str] = set()
         for move in waiting:
-            if layout.fits(move.pod, move.target) and _within(counts, move, limits) and allows(move.pod):
+            # The room that a move waits for is not taken by a later one, and in the crowd all are still where they were too.
+            free = move.target not in awaited and (overtaking or not left)
+            if free and _is_taken(crowded, resource, move) and _within(counts, move, limits) and allows(move.pod):
                 counts.update(_counted(move))
-                layout.add(move.pod, move.target)
+                crowded.add(move.pod, move.target)
                 wave.append(move)
             else:
+                awaited.add(move.target)
                 left.append(move)
-        if not wave:
+        done = _made(layout, resource, sorted(wave, key=lambda m: _by_size(m, resource))) or _made(layout, resource, wave)
+        if not done:
+            if overtaking:
+                return None
             raise AssertionError("a feasible order has a first move that every limit allows")
         for move in wave:
-            layout.remove(move.pod, move.source)
-        wave.sort(key=lambda m: (-m.pod.requests.get(resource, 0), m.pod.namespace, m.pod.name))
-        waves.append(wave)
+            crowded.remove(move.pod, move.source)
+        waves.append(done)
         waiting = left
     return waves
+
+
+def _by_size(move: PodMove, resource: str) -> tuple[int, str, str]:
+    return -move.pod.requests.get(resource, 0), move.pod.namespace, move.pod.name
+
+
+def _is_taken(layout: Layout, resource: str, move: PodMove) -> bool:
+    return not Fit(move.pod, layout, resource).refusals(layout.cluster.nodes[move.target])
+
+
+def _made(layout: Layout, resource: str, wave: list[PodMove]) -> list[PodMove]:
+    """The moves, made one after the other in the layout; none where one of them is refused when its turn comes."""
+    for number, move in enumerate(wave):
+        if not _is_taken(layout, resource, move):
+            for made in wave[:number]:
+                layout.remove(made.pod, made.target)
+                layout.add(made.pod, made.source)
+            return []
+        layout.remove(move.pod, move.source)
+        layout.add(move.pod, move.target)
+    return wave
 
 
 def _counted(move: PodMove) -> tuple[object, ...]:
