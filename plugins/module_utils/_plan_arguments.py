@@ -66,9 +66,17 @@ def plan_params(params: Mapping[str, Any], *, live: bool) -> dict[str, Any]:
         InputError: An option cannot be read or makes no sense; it names the option.
     """
     objective, limits = params["objective"], params["limits"]
+    if objective["slot_size"] < 1:
+        raise InputError(f"is {objective['slot_size']}; a slot has at least 1 GPU", field="objective.slot_size")
     return {
         "options": PlanOptions(
-            audit=AuditOptions(resource=params["resource_name"], selector=node_selector(params)),
+            audit=AuditOptions(
+                resource=params["resource_name"],
+                selector=node_selector(params),
+                # Slots of the size that is wished are told too, and stranded GPUs judged at it.
+                sizes=tuple(sorted({1, 2, 4, 8, objective["slot_size"]})),
+                slot_size=objective["slot_size"] if objective["kind"] == "slots" else None,
+            ),
             kind=objective["kind"],
             slot_size=objective["slot_size"],
             count=_count(objective["count"]),

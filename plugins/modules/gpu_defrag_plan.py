@@ -335,7 +335,7 @@ plan:
           description: The particulars, in a sentence.
           type: str
           returned: always
-          sample: ReplicaSet/rs-0001 has one replica
+          sample: ReplicaSet team-0/rs-0001 wants 1 replica
     nodes_kept:
       description: Nodes with GPUs free that nothing leaves, and what holds them.
       type: list

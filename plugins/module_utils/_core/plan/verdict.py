@@ -63,6 +63,6 @@ def held_nodes(search: Search, freed: set[str]) -> list[tuple[str, str]]:
         held = [(pod, search.stays[id(pod)]) for pod in node.pods if id(pod) in search.stays]
         if held:
             pod, stay = held[0]
-            more = f", and {len(held) - 1} more" if len(held) > 1 else ""
+            more = f"; {len(held) - 1} more of its pods stay too" if len(held) > 1 else ""
             found.append((node.node.name, f"{pod} stays: {stay.detail}{more}"))
     return found
