@@ -200,9 +200,16 @@ def test_the_room_that_a_nominated_pod_is_kept_is_its_own() -> None:
     assert refused(node("n1", 8), me(8, status={"nominatedNodeName": "n1"})) == []
 
 
-def test_a_nominated_pod_takes_one_of_the_places_for_pods() -> None:
+@pytest.mark.parametrize(("wants", "reasons"), [(2, []), (3, ["ReservedForNominatedPod"]), (7, ["InsufficientGPU"])])
+def test_what_nominated_pods_leave_can_be_had(wants: int, reasons: list[str]) -> None:
+    nominated = [pod(f"nominated-{i}", 2, status={"nominatedNodeName": "n1"}) for i in range(2)]
+    assert refused(*packed("8: 2"), *nominated, me(wants)) == reasons
+
+
+@pytest.mark.parametrize(("places", "reasons"), [("1", ["ReservedForNominatedPod"]), ("2", [])])
+def test_a_nominated_pod_takes_one_of_the_places_for_pods(places: str, reasons: list[str]) -> None:
     nominated = pod("nominated", status={"nominatedNodeName": "n1"})
-    assert refused(node("n1", allocatable={"pods": "1"}), nominated, me()) == ["ReservedForNominatedPod"]
+    assert refused(node("n1", allocatable={"pods": places}), nominated, me()) == reasons
 
 
 # NodePorts
@@ -247,6 +254,7 @@ def test_a_host_port_is_had_once_on_an_address(mine: Object, theirs: Object, fit
         ([claim("data", "pv"), volume("pv", labels={ZONE: "z2__ z1"})], []),
         ([claim("data", "pv"), volume("pv", labels={ZONE: "z2__z3"})], ["VolumeZone"]),
         ([claim("data", "pv"), volume("pv", labels={ZONE: ""})], []),
+        ([claim("data", "pv"), volume("pv", labels={ZONE: "z2__"})], []),
         ([claim("data", "pv"), volume("pv", labels={OLD_ZONE: "z1"})], []),
         ([claim("data", "pv"), volume("pv", labels={OLD_ZONE: "z2"})], ["VolumeZone"]),
         ([claim("data", "pv"), volume("pv", labels={REGION: "r1"})], ["VolumeZone"]),
@@ -268,6 +276,11 @@ def test_a_node_must_reach_the_volumes(volumes: list[Object], reasons: list[str]
 
 def test_zone_labels_of_volumes_mean_nothing_where_nodes_have_no_zones() -> None:
     assert refused(node("n1"), claim("data", "pv"), volume("pv", labels={ZONE: "z1"}), me(volumes=uses("data"))) == []
+
+
+def test_a_pod_does_not_keep_its_own_volume_from_itself() -> None:
+    mine = pod("me", on="n1", volumes=uses("data"))
+    assert refused(node("n1"), pod("other", on="n1"), claim("data", modes=["ReadWriteOncePod"]), mine) == []
 
 
 def test_a_reason_is_told_once_however_many_volumes_give_it() -> None:
