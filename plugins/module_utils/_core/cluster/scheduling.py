@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-from ..kube.model import PODS, AffinityTerm, Node, Placement, Pod, SpreadConstraint, Taint
+from ..kube.model import PODS, AffinityTerm, Cluster, Node, Placement, Pod, SpreadConstraint, Taint
 from .layout import Layout
 
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -74,6 +74,19 @@ def tolerates(placement: Placement, node: Node) -> bool:
         if not any(toleration.tolerates(taint) for toleration in placement.tolerations):
             return False
     return True
+
+
+def covers(cluster: Cluster, term: AffinityTerm, other: Pod) -> bool:
+    """Whether an affinity term speaks of a pod: its namespace and its labels."""
+    if term.selector is None or not term.selector.matches(other.labels):
+        return False
+    if other.namespace in term.namespaces:
+        return True
+    if term.namespace_selector is None:
+        return False
+    # Every namespace carries its name as a label, even where its other labels were not read.
+    known = cluster.namespaces.get(other.namespace) or {"kubernetes.io/metadata.name": other.namespace}
+    return term.namespace_selector.matches(known)
 
 
 class Fit:
@@ -183,18 +196,6 @@ class Fit:
             ):
                 yield Refusal.VOLUME_IN_USE
 
-    def covers(self, term: AffinityTerm, other: Pod) -> bool:
-        """Whether an affinity term speaks of a pod: its namespace and its labels."""
-        if term.selector is None or not term.selector.matches(other.labels):
-            return False
-        if other.namespace in term.namespaces:
-            return True
-        if term.namespace_selector is None:
-            return False
-        # Every namespace carries its name as a label, even where its other labels were not read.
-        known = self.layout.cluster.namespaces.get(other.namespace) or {"kubernetes.io/metadata.name": other.namespace}
-        return term.namespace_selector.matches(known)
-
     def _repelled_domains(self) -> frozenset[tuple[str, str]]:
         """InterPodAffinity, the other way round: domains of pods whose anti-affinity names this pod."""
         domains = set()
@@ -203,7 +204,7 @@ class Fit:
             labels = nodes[name].labels
             for other in pods:
                 for term in other.placement.anti_affinity:
-                    if term.topology_key in labels and other is not self.pod and self.covers(term, self.pod):
+                    if term.topology_key in labels and other is not self.pod and covers(self.layout.cluster, term, self.pod):
                         domains.add((term.topology_key, labels[term.topology_key]))
         return frozenset(domains)
 
@@ -224,12 +225,12 @@ class _Terms:
             for other in pods:
                 if other is fit.pod:
                     continue
-                found = [term for term in terms if fit.covers(term, other)]
+                found = [term for term in terms if covers(fit.layout.cluster, term, other)]
                 self.each.update((t, labels[t.topology_key]) for t in found if t.topology_key in labels)
                 if len(found) == len(terms):
                     keys = {t.topology_key for t in terms if t.topology_key in labels}
                     self.together.update((key, labels[key]) for key in keys)
-        self.finds_itself = all(fit.covers(term, fit.pod) for term in terms)
+        self.finds_itself = all(covers(fit.layout.cluster, term, fit.pod) for term in terms)
 
     def attract(self, node: Node) -> bool:
         """Affinity: in every term's domain is a pod that all terms find; the first of its kind may go anywhere."""

@@ -89,16 +89,8 @@ def solve(problem: Problem, count: int, hint: Outcome | None, *, seconds: float,
                     )
                     model.add(taken <= have + given).only_enforce_if(some)
         gain = _gain(model, problem, node, going, arriving)
-        if problem.gainers is not None and not isinstance(gain, int):
-            if node not in problem.gainers:
-                model.add(gain <= 0)
-            elif problem.needs:
-                gains_some = model.new_bool_var(f"gains_{node}")
-                model.add(gain <= 0).only_enforce_if(gains_some.negated())
-                for resource, (have, need) in enumerate(zip(free, problem.needs, strict=True)):
-                    given = sum(problem.kinds[k].demand[resource] * v for k, v in going)
-                    taken = sum(problem.kinds[k].demand[resource] * v for k, v in arriving)
-                    model.add(have + given - taken >= need).only_enforce_if(gains_some)
+        if problem.gainers is not None and node not in problem.gainers and not isinstance(gain, int):
+            model.add(gain <= 0)
         gains.append(gain)
     model.add(sum(gains) >= count)
     scale = 1000
@@ -132,7 +124,18 @@ def _most(problem: Problem, kind: int, node: int) -> int:
 
 
 def _gain(model: Any, problem: Problem, node: int, going: list[tuple[int, Any]], arriving: list[tuple[int, Any]]) -> Any:
-    """What a node gains: slots more or fewer than now, or 1 for being emptied and -1 for being free no more."""
+    """What a node gains: slots more or fewer than now, or 1 for being emptied and -1 for being free no more.
+
+    If the gain is room for one pod: 1 for having it.
+    """
+    if problem.needs:
+        has_room = model.new_bool_var(f"has_room_{node}")
+        for resource, (have, need) in enumerate(zip(problem.free[node], problem.needs, strict=True)):
+            given = sum(problem.kinds[k].demand[resource] * v for k, v in going)
+            taken = sum(problem.kinds[k].demand[resource] * v for k, v in arriving)
+            if need:
+                model.add(have + given - taken >= need).only_enforce_if(has_room)
+        return has_room
     if size := problem.goal.slot_size:
         gpus = problem.free[node][0]
         now = problem.slots(gpus)

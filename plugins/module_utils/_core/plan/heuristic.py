@@ -21,6 +21,8 @@ from .problem import Amounts, Problem
 
 TRIES = 200
 """So many choices of nodes are tried before less is aimed at."""
+LOOKS = 2000
+"""So many sets of pods of a node are looked at for the cheapest that makes room for one pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,6 @@ def options(problem: Problem) -> list[Option]:
         for level, kinds in enumerate(_releases(problem, node, held, effort), start=1):
             cost = sum(problem.kinds[kind].cost * number for kind, number in kinds)
             hard = sum(effort[kind] * number for kind, number in kinds)
-            if problem.needs and not _left(problem, node, kinds):
-                break
             found.append(Option(node, level, kinds, cost - below, hard))
             below = cost
     found.sort(key=lambda option: (option.cost, option.effort, problem.names[option.node], option.level))
@@ -83,6 +83,11 @@ def _releases(
     problem: Problem, node: int, held: dict[int, int], effort: Sequence[float]
 ) -> Iterator[tuple[tuple[int, int], ...]]:
     """Level by level, the cheapest pods whose leaving gains so much on the node."""
+    if problem.needs:
+        lacks = _lacks(problem, node)
+        if lacks and (enough := _enough(problem, held, lacks, effort)):
+            yield enough
+        return
     if problem.goal.slot_size is None:
         if node not in problem.stuck and node not in problem.bare:
             yield tuple(sorted(held.items()))
@@ -96,10 +101,43 @@ def _releases(
         yield _cheapest(problem, useful, slots * size - free, effort)
 
 
-def _left(problem: Problem, node: int, kinds: tuple[tuple[int, int], ...]) -> bool:
-    """Whether the pod that the gain is for has room in every resource once these are gone."""
-    given = [sum(problem.kinds[k].demand[r] * n for k, n in kinds) for r in range(len(problem.resources))]
-    return all(n <= f + g for n, f, g in zip(problem.needs or (), problem.free[node], given, strict=True))
+def _lacks(problem: Problem, node: int) -> dict[int, int]:
+    """What the pod that the gain is for lacks on a node: {resource: amount}."""
+    short = {r: need - free for r, (need, free) in enumerate(zip(problem.needs or (), problem.free[node], strict=True)) if need}
+    return {r: amount for r, amount in short.items() if amount > 0}
+
+
+def _enough(
+    problem: Problem, held: dict[int, int], lacks: dict[int, int], effort: Sequence[float]
+) -> tuple[tuple[int, int], ...] | None:
+    """The cheapest pods that hold at least what is lacking, as {kind: pods} in pairs; None where all do not.
+
+    Sets of pods are looked at the cheapest first. Where a node holds so much that this takes too long, the first that
+    was made up of the most helpful pods has to do.
+    """
+    helping = [kind for kind in sorted(held) if any(problem.kinds[kind].demand[r] for r in lacks)]
+
+    def short(taken: dict[int, int]) -> bool:
+        return any(sum(problem.kinds[k].demand[r] * n for k, n in taken.items()) < amount for r, amount in lacks.items())
+
+    if short({kind: held[kind] for kind in helping}):
+        return None
+    queue: list[tuple[float, float, tuple[tuple[int, int], ...]]] = [(0.0, 0.0, ())]
+    for _look in range(LOOKS):
+        cost, hard, taken = heapq.heappop(queue)
+        if not short(dict(taken)):
+            return taken
+        # Only kinds after the last one, and one more of the last: so no set is made twice.
+        last, number = taken[-1] if taken else (-1, 0)
+        for kind in helping:
+            if kind > last or (kind == last and number < held[kind]):
+                more = (*taken, (kind, 1)) if kind > last else (*taken[:-1], (kind, number + 1))
+                heapq.heappush(queue, (cost + problem.kinds[kind].cost, hard + effort[kind], more))
+    chosen: dict[int, int] = {}
+    for kind in sorted(helping, key=lambda k: -sum(min(1.0, problem.kinds[k].demand[r] / n) for r, n in lacks.items())):
+        while short(chosen) and chosen.get(kind, 0) < held[kind]:
+            chosen[kind] = chosen.get(kind, 0) + 1
+    return tuple(sorted(chosen.items()))
 
 
 def _cheapest(problem: Problem, held: dict[int, int], need: int, effort: Sequence[float]) -> tuple[tuple[int, int], ...]:
@@ -142,8 +180,13 @@ def lower_bound(problem: Problem, known: Sequence[Option], gained: int) -> int:
     """No plan gains so much with fewer evictions, wherever the pods go.
 
     Each node alone, without regard to where its pods would find room: the fewest pods for each level, taken along the
-    lower convex hull of the levels, so that no choice of levels can be cheaper.
+    lower convex hull of the levels, so that no choice of levels can be cheaper. Room for one pod takes as many as the
+    largest of each resource that is lacking.
     """
+    if problem.needs:
+        nodes = range(len(problem.names)) if problem.gainers is None else problem.gainers
+        known_of = (_fewest_for(problem, node) for node in nodes)
+        return min((fewest for fewest in known_of if fewest is not None), default=0) if gained else 0
     slopes: list[tuple[float, int]] = []
     by_node: dict[int, list[int]] = {}
     for option in known:
@@ -158,6 +201,21 @@ def lower_bound(problem: Problem, known: Sequence[Option], gained: int) -> int:
         total += slope * min(width, left)
         left -= width
     return ceil(total - 1e-9)
+
+
+def _fewest_for(problem: Problem, node: int) -> int | None:
+    """No fewer pods than these must leave the node for the pod that the gain is for; None if all together are not enough."""
+    fewest = 0
+    for resource, amount in _lacks(problem, node).items():
+        demands = sorted(problem.kinds[k].demand[resource] for k, n in problem.held[node].items() for _pod in range(n))
+        pods = 0
+        while amount > 0:
+            if not demands:
+                return None
+            amount -= demands.pop()
+            pods += 1
+        fewest = max(fewest, pods)
+    return fewest
 
 
 def _fewest(problem: Problem, node: int) -> list[int]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from ..cluster.layout import Layout
 from ..cluster.pools import GpuNode
-from ..cluster.scheduling import AMOUNTS, Fit, refuses, tolerates
+from ..cluster.scheduling import AMOUNTS, Fit, covers, refuses, tolerates
 from ..kube.model import PODS, Placement, Pod
 
 Amounts = tuple[int, ...]
@@ -65,7 +65,10 @@ class Problem:
         bare: Nodes that hold no pod that would have to leave: already free.
         stuck: Nodes that hold a pod that must stay, so that they cannot be emptied.
         gainers: Nodes on which a gain counts; None for all.
-        needs: What must be free on a node that gains, beside the GPUs.
+        needs: What must be free on one of the gainers, if the gain is room for one pod. Slots do not count then: that pod
+            can use none of those there are.
+        certain: The nodes of kinds and the gainers do not hang on where other pods are. Else what is proved of the problem
+            is not proved of the cluster.
     """
 
     goal: Goal
@@ -78,6 +81,7 @@ class Problem:
     stuck: frozenset[int]
     gainers: frozenset[int] | None = None
     needs: Amounts | None = None
+    certain: bool = True
 
     def slots(self, gpus: int) -> int:
         """Slots in so many free GPUs."""
@@ -88,6 +92,8 @@ class Problem:
 
         Below 0 where not even a pod without GPUs may come.
         """
+        if self.needs:
+            return max(0, free[0])
         if self.goal.slot_size:
             return max(0, free[0]) % self.goal.slot_size
         return -1 if node in self.bare else max(0, free[0])
@@ -116,8 +122,9 @@ def formulate(
         costs: Cost of moving by ``id()`` of the pod; 1 where there is none.
         guest: A pending pod that the gain is for: it counts only where this pod is then taken.
     """
+    only_gpus = goal.slot_size is not None and guest is None
     movable = [
-        [pod for pod in layout.pods[n.node.name] if id(pod) not in stays and (resource in pod.requests or goal.slot_size is None)]
+        [pod for pod in layout.pods[n.node.name] if id(pod) not in stays and (resource in pod.requests or not only_gpus)]
         for n in nodes
     ]
     taken = {name for pods in movable for pod in pods for name in pod.requests}
@@ -152,6 +159,7 @@ def formulate(
         # A slot on a node that takes no pods is none; a node that is emptied may well be closed.
         gainers=places.of_guest(guest) if guest else places.open if goal.slot_size else None,
         needs=_demand(guest, resources) if guest else None,
+        certain=places.certain,
     )
 
 
@@ -173,6 +181,9 @@ class _Places:
         self.open = frozenset(number for number, node in enumerate(nodes) if node.usable and node.healthy)
         self.by_rules: dict[Placement, frozenset[int]] = {}
         self.by_pod: dict[object, frozenset[int]] = {}
+        self.repelling = {term for pods in layout.pods.values() for pod in pods for term in pod.placement.anti_affinity}
+        self.repelled: dict[object, bool] = {}
+        self.certain = True
 
     def likeness(self, pod: Pod, node: int) -> object:
         """Equal for pods with the same nodes to go to."""
@@ -194,7 +205,16 @@ class _Places:
     def _is_simple(self, pod: Pod) -> bool:
         rules = pod.placement
         social = rules.affinity or rules.anti_affinity or rules.spread or rules.host_ports or rules.volume_claims
-        return not social and not self.layout.repelling
+        return not social and not self._is_repelled(pod)
+
+    def _is_repelled(self, pod: Pod) -> bool:
+        """Whether the anti-affinity of some pod anywhere is about this one."""
+        if not self.repelling:
+            return False
+        key = pod.namespace, tuple(sorted(pod.labels.items()))
+        if key not in self.repelled:
+            self.repelled[key] = any(covers(self.layout.cluster, term, pod) for term in self.repelling)
+        return self.repelled[key]
 
     def _by_rules(self, rules: Placement) -> frozenset[int]:
         if rules not in self.by_rules:
@@ -203,6 +223,7 @@ class _Places:
         return self.by_rules[rules]
 
     def _by_fit(self, pod: Pod) -> frozenset[int]:
+        self.certain = False
         key = (pod.placement, pod.namespace, tuple(sorted(pod.labels.items())), pod.owner, pod.node)
         if key not in self.by_pod:
             fit = Fit(pod, self.layout, self.resource)

@@ -51,6 +51,7 @@ class Search:
         self.proved = True
         self.solver = "heuristic"
         self.gained = 0
+        self.evictions = 0
         self.wanted: list[tuple[Pod, str]] = []
         self.settled: set[int] = set()
         self.notes: list[str] = list(self.staying.notes)
@@ -126,7 +127,7 @@ class Search:
 
     def _affordable(self, outcome: Outcome) -> bool:
         most = self.wish.max_evictions
-        return most is None or len(outcome.moves) <= most
+        return most is None or self.evictions + len(outcome.moves) <= most
 
     def _within_budget(self, problem: Problem, outcome: Outcome) -> Outcome:
         """Less is aimed at where the plan would evict more than it may."""
@@ -145,25 +146,33 @@ class Search:
 
     def moves(self, goal: Goal, guest: Pod | None = None) -> list[PodMove]:
         """Moves for a goal that the scheduler would make, every one of them when its turn comes."""
-        problem = self.formulate(goal, guest)
+        problem = whole = self.formulate(goal, guest)
+        certain = problem.certain
         for _round in range(ROUNDS):
             outcome, proved, bound = self.best(problem)
             steps = ordered(problem, outcome.moves)
             if steps is None:
                 self.notes.append("some moves wait for one another; the plan aims at less")
-                problem = replace_count(problem, max(0, outcome.gained - 1))
+                problem, certain = replace_count(problem, max(0, outcome.gained - 1)), False
                 continue
             if torn := self._torn(steps):
                 # All members move or none; not all of this gang would.
                 self.settled |= {id(pod) for pod in torn}
-                problem = self.formulate(goal, guest)
+                problem, certain = self.formulate(goal, guest), False
                 continue
             refused = self._refused(steps)
             if refused is None:
+                if not certain:
+                    # What other pods forbid now they may not forbid once they have moved.
+                    anywhere = replace(whole, gainers=None) if guest else whole
+                    bound = min(bound, lower_bound(anywhere, options(anywhere), outcome.gained))
+                if not self.wanted:
+                    # Room for the first of several pods takes no fewer evictions than room for them all.
+                    self.bound, self.proved = max(self.bound, bound), self.proved and proved
                 self.gained += outcome.gained
-                self.bound += bound
-                self.proved = self.proved and proved
+                self.evictions += len(steps)
                 return steps
+            certain = False
             kind, target = refused
             problem.kinds[kind].nodes -= {problem.names.index(target)}
         self.notes.append(f"after {ROUNDS} plans the scheduler would still refuse a move for what other pods are there")
