@@ -107,21 +107,21 @@ class Search:
         wanted = self.wish.solver == "exact" or (self.wish.solver == "auto" and small and not proved)
         if not wanted or not exact.available():
             return outcome, unit and len(outcome.moves) <= bound, bound
-        self.solver = "exact"
         count = max(outcome.gained, 1) if wished is None else wished
+        climbing = wished is None
         while True:
             hint = outcome if outcome.gained >= count else None
             proof = exact.solve(problem, count, hint, seconds=self.wish.time_limit, seed=self.wish.seed)
             usable = proof.outcome and ordered(problem, proof.outcome.moves) is not None
             if usable and proof.outcome and self._affordable(proof.outcome):
-                outcome, proved = proof.outcome, proof.optimal
-                bound = max(bound if outcome.gained == count else 0, ceil(proof.bound - 1e-6) if unit else 0)
-                if wished is None:
+                self.solver, outcome, proved = "exact", proof.outcome, proof.optimal
+                bound = max(bound, ceil(proof.bound - 1e-6) if unit else 0)
+                if climbing:
                     count += 1
                     continue
-            elif wished is not None and count > outcome.gained + 1 and not usable:
-                # What was wished cannot be had: look for the most that can.
-                count -= 1
+            elif not climbing and count > (least := max(outcome.gained, 1)):
+                # What was wished cannot be had: from what is known upwards to the most that can.
+                count, climbing = least, True
                 continue
             return outcome, proved and unit, min(bound, len(outcome.moves)) if unit else bound
 
