@@ -51,7 +51,7 @@ class Kubelets(ControlPlane):
                 f"--manage-nodes-with-label-selector={self.nodes}",
                 "--node-lease-duration-seconds=40",
                 f"--server-address=127.0.0.1:{self.state['ports']['kwok']}",
-                f"--config={STAGES}",
+                *STAGES,
             ]
         }
 

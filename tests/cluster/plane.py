@@ -19,7 +19,8 @@ from .certificates import Authority, Pair, signing_key
 from .processes import wait_until
 from .programs import programs
 
-STAGES = Path(__file__).parent / "stages.yaml"
+# What kwok does in the place of kubelets.
+STAGES = [f"--config={stage}" for stage in sorted((Path(__file__).parent / "stages").glob("*.yaml"))]
 
 
 def free_ports(count: int) -> list[int]:
@@ -213,7 +214,7 @@ class ControlPlane:
                 "--manage-all-nodes=true",
                 "--node-lease-duration-seconds=40",
                 f"--server-address=127.0.0.1:{ports['kwok']}",
-                f"--config={STAGES}",
+                *STAGES,
             ],
         }
 
