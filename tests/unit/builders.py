@@ -122,8 +122,8 @@ def packed(*rows: str, **options: Any) -> list[Object]:
 
 
 def measured(objects: Iterable[Object], **options: Any) -> dict[str, Any]:
-    """The audit of objects; ``details`` and ``now`` are its own, further names are options."""
-    own = {name: options.pop(name) for name in ("details", "now", "source") if name in options}
+    """The audit of objects; ``details``, ``now``, ``source`` and ``live`` are its own, further names are options."""
+    own = {name: options.pop(name) for name in ("details", "now", "source", "live") if name in options}
     return audit(objects, AuditOptions(**options), **own)
 
 

@@ -22,7 +22,7 @@ def _on_input(cluster: Cluster, found: Survey, selector: LabelSelector) -> list[
     if cluster.nodes and "Pod" not in cluster.kinds:
         told.append("the input holds no pod: if there are any, what is free is unknown; dump nodes and pods together")
     if cluster.strangers:
-        names = few([str(pod) for pod in cluster.strangers])
+        names = few(sorted(map(str, cluster.strangers)))
         told.append(f"{names}: left out, being on nodes that came or went while the cluster was read")
     if cluster.now is None and cluster.bound:
         told.append("the input has no times: how long pods live is unknown")

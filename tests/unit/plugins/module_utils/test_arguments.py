@@ -58,6 +58,8 @@ def test_options_reach_the_audit() -> None:
 @pytest.mark.parametrize(
     ("given", "field"),
     [
+        ({"resource_name": "gpu"}, "resource_name"),
+        ({"resource_name": ""}, "resource_name"),
         ({"sizes": [0]}, "sizes[0]"),
         ({"sizes": []}, "sizes"),
         ({"slot_size": -1}, "slot_size"),

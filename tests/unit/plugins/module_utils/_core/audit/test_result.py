@@ -269,6 +269,13 @@ def test_what_keeps_prices_from_being_used_is_noted(held: int, prices: dict[str,
     assert [text[: len(note or "")] for text in notes] == ([] if note is None else [note])
 
 
+def test_pods_on_nodes_that_came_or_went_meanwhile_are_left_out_and_noted() -> None:
+    objects = [node("n1"), pod("here", 1, "n1", created="2026-11-30T12:00:00Z"), pod("b", 4, "n2"), pod("a", 4, "n3")]
+    found = measured(objects, live=True)
+    assert found["gpus_allocated"] == 1
+    assert found["notes"] == ["default/a, default/b: left out, being on nodes that came or went while the cluster was read"]
+
+
 def test_a_dump_without_pods_is_not_taken_for_a_free_cluster() -> None:
     found = measured([node("n1")])
     assert found["notes"][0].startswith("the input holds no pod: if there are any, what is free is unknown")

@@ -206,6 +206,13 @@ def test_pods_are_sorted_by_where_they_are() -> None:
     assert [p.name for p in cluster.finished] == ["done", "broken"]
 
 
+def test_in_a_cluster_that_goes_on_while_it_is_read_a_pod_may_be_on_a_node_that_was_not_seen() -> None:
+    cluster = decode([node("n1"), pod("here", on="n1"), pod("new", on="n2"), pod("done", on="n2", phase="Failed")], live=True)
+    assert [p.name for p in cluster.strangers] == ["new"]
+    assert [p.name for p in cluster.bound["n1"]] == ["here"]
+    assert [p.name for p in cluster.finished] == ["done"]
+
+
 def test_a_pending_pod_that_is_being_deleted_waits_for_nothing() -> None:
     assert decode([pod("p", metadata={"deletionTimestamp": NOON})]).pending == []
 
