@@ -26,7 +26,7 @@ def joined(sections: Iterable[Lines]) -> str:
     return "\n".join(lines[1:]) + "\n"
 
 
-def bar(parts: Sequence[int], signs: str) -> str:
+def barred(parts: Sequence[int], signs: str) -> str:
     """A bar that shows each part of the whole by its sign."""
     return "".join(sign * width for sign, width in zip(signs, _widths(parts), strict=True))
 

@@ -142,8 +142,8 @@ def _bar(label: str, measures: Mapping[str, Any]) -> str:
         ("free", whole, f"free in slots, {part(whole, total)}"),
         ("lost", lost, f"free but stranded, {part(lost, total)}"),
     )
-    bar = stacked([(kind, amount) for kind, amount, words in parts])
-    return f'<p class="dim">{label}</p>\n{bar}\n{key(parts)}\n'
+    drawn = stacked([(kind, amount) for kind, amount, words in parts])
+    return f'<p class="dim">{label}</p>\n{drawn}\n{key(parts)}\n'
 
 
 def _slots(plan: Mapping[str, Any]) -> str:
@@ -165,8 +165,8 @@ def _slot_row(size: int, label: str, measures: Mapping[str, Any], before: Mappin
     parts = [("usable", usable * size), ("free", (slots - usable) * size), ("lost", lost)]
     gained = signed(slots - before["slots"][str(size)])
     told = f"<b>{number(usable)}</b> usable of {count(slots, 'slot')}{f' <b>({gained})</b>' if gained else ''}"
-    bar = stacked(parts, rest=room - sum(amount for kind, amount in parts))
-    return f"<span>{size}-GPU pods, {label}</span>{bar}<span>{told}, {lost_gpus(lost)} stranded</span>\n"
+    drawn = stacked(parts, rest=room - sum(amount for kind, amount in parts))
+    return f"<span>{size}-GPU pods, {label}</span>{drawn}<span>{told}, {lost_gpus(lost)} stranded</span>\n"
 
 
 def _moves(plan: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .lines import TOP, WIDTH, Lines, bar, bullet, columns, joined, more, row, wrapped
+from .lines import TOP, WIDTH, Lines, barred, bullet, columns, joined, more, row, wrapped
 from .plan_words import (
     bound,
     changes,
@@ -75,7 +75,7 @@ def _slots(plan: Mapping[str, Any]) -> Lines:
     for size, had in before["slots"].items():
         has, each = after["slots"][size], int(size)
         same, won, lost = min(had, has) * each, max(0, has - had) * each, max(0, had - has) * each
-        drawn = bar((same, won, lost, max(0, room - same - won - lost)), "#+-.")
+        drawn = barred((same, won, lost, max(0, room - same - won - lost)), "#+-.")
         rows.append((size, number(had), number(has), signed(has - had), f"[{drawn}]"))
     if changes(plan):
         heads = ("size", "before", "after", "gained", "# slots  + gained  - lost  . no slot")

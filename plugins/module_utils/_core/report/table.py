@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .lines import TOP, WIDTH, Lines, bar, bullet, columns, joined, more, wrapped
+from .lines import TOP, WIDTH, Lines, barred, bullet, columns, joined, more, wrapped
 from .words import (
     broken,
     clean,
@@ -107,7 +107,7 @@ def _totals(result: Mapping[str, Any]) -> Lines:
     if result["cost"]["per_month"] is not None:
         rows.append(_cost_row(result["cost"]))
     lines = [f"GPUS   {number(total)} on {count(result['nodes'], 'node')}, {clean(result['resource_name'])}"]
-    lines.append(f"  [{bar((result['gpus_allocated'], free - lost, lost), '#.!')}]  # allocated  . free  ! stranded")
+    lines.append(f"  [{barred((result['gpus_allocated'], free - lost, lost), '#.!')}]  # allocated  . free  ! stranded")
     for label, value, meaning in rows:
         lines += wrapped(meaning, f"  {label:<24}{value:>10}  ", " " * 38)
     return lines
@@ -130,7 +130,7 @@ def _slots(result: Mapping[str, Any]) -> Lines:
     rows = []
     for size, slots in result["slots"].items():
         usable, lost, each = result["slots_usable"][size], result["stranded"][size], int(size)
-        drawn = bar((usable * each, (slots - usable) * each, lost), "#-!")
+        drawn = barred((usable * each, (slots - usable) * each, lost), "#-!")
         rows.append((size, number(slots), number(usable), number(lost), f"[{drawn}]"))
     heads = ("size", "slots", "usable", "stranded", "# usable  - only the GPUs are there  ! stranded")
     title = f"SLOTS PER SIZE   room for more pods in the {count(result['gpus_free'], 'free GPU')}"
