@@ -125,17 +125,16 @@ def _waves(
         counts: Counter[object] = Counter()
         wave: list[PodMove] = []
         left: list[PodMove] = []
-        awaited: set[str] = set()
         for move in waiting:
-            # The room that a move waits for is not taken by a later one, and in the crowd all are still where they were too.
-            free = move.target not in awaited and (overtaking or not left)
-            if free and _is_taken(crowded, resource, move) and _within(counts, move, limits) and allows(move.pod):
+            # In the crowd all that leave in this wave are still where they were, and what waits has its place already: so
+            # nothing that overtakes takes it.
+            may_go = (overtaking or not left) and _is_taken(crowded, resource, move)
+            if may_go and _within(counts, move, limits) and allows(move.pod):
                 counts.update(_counted(move))
-                crowded.add(move.pod, move.target)
                 wave.append(move)
             else:
-                awaited.add(move.target)
                 left.append(move)
+            crowded.add(move.pod, move.target)
         done = _made(layout, resource, sorted(wave, key=lambda m: _by_size(m, resource))) or _made(layout, resource, wave)
         if not done:
             if overtaking:
@@ -143,6 +142,8 @@ def _waves(
             raise AssertionError("a feasible order has a first move that every limit allows")
         for move in wave:
             crowded.remove(move.pod, move.source)
+        for move in left:
+            crowded.remove(move.pod, move.target)
         waves.append(done)
         waiting = left
     return waves
