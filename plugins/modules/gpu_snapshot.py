@@ -204,12 +204,15 @@ def snapshot(params: Mapping[str, Any], *, check: bool, diff: bool) -> dict[str,
         raise InputError("is src itself; give another path, so that the original stays", field="dest")
     source = open_source(params)
     read: Counter[str] = Counter()
+    listed: dict[str, str] = {}
 
     def reduced(documents: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
         """Page by page, so that no more than one page is ever there in full."""
         read.clear()
         kept: list[dict[str, Any]] = []
         for document in documents:
+            if document["kind"].endswith("List") and isinstance(document.get("items"), list):
+                listed[document["kind"]] = str(document.get("apiVersion") or "v1")
             items = list(objects([document]))
             read.update(item["kind"] for item in items)
             kept += reduce(items)
@@ -223,7 +226,13 @@ def snapshot(params: Mapping[str, Any], *, check: bool, diff: bool) -> dict[str,
         kept = hash_names(wanted, params["hash_key"]) if params["hash_names"] else list(map(dict, wanted))
     except InputError as error:
         raise (error.within(source=source.name) if error.object else error) from None
-    data = snapshot_bytes(kept, compress=path.endswith(".gz"))
+    # An empty list says that there is none; without it the kind would count as not read.
+    empty = [
+        {"apiVersion": version, "kind": kind, "items": []}
+        for kind, version in sorted(listed.items())
+        if kind != "List" and not read[kind.removesuffix("List")]
+    ]
+    data = snapshot_bytes([*kept, *empty], compress=path.endswith(".gz"))
     after = {"bytes": len(data), "kinds": dict(kinds(kept))}
     result = {"path": path, "objects": len(kept), "dropped": dict(sorted((read - kinds(kept)).items())), **after}
     result |= {"cluster": source.identity, "notes": source.notes}

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import decode
+from ansible_collections.gpuops.defrag.plugins.module_utils._snapshot import read_objects
 from ansible_collections.gpuops.defrag.plugins.modules import gpu_snapshot
 from ansible_collections.gpuops.defrag.tests.unit.running import run_module
 
@@ -231,3 +233,18 @@ def test_a_source_without_objects_is_an_empty_snapshot(run: Any, src: str, dest:
     Path(src).write_text('{"kind": "List", "items": []}')
     assert run(src=src, dest=dest)["objects"] == 0
     assert saved(dest) == []
+
+
+def test_a_list_that_was_read_and_is_empty_stays_so(run: Any, tmp_path: Path, dest: str) -> None:
+    claims = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+    waiting = pod("llm-0", volumes=claims)
+    waiting["spec"]["containers"][0]["resources"] = {"requests": {"nvidia.com/gpu": "1"}}
+    src = tmp_path / "lists.json"
+    src.write_text(
+        json.dumps({"kind": "NodeList", "items": [node("n", "a")]}) + json.dumps({"kind": "PodList", "items": [waiting]})
+    )
+    with src.open("a") as file:
+        file.write(json.dumps({"kind": "PersistentVolumeList", "items": []}))
+    assert run(src=str(src), dest=dest)["kinds"] == {"Node": 1, "Pod": 1}
+    assert {"PersistentVolume", "Node", "Pod"} == decode(read_objects(dest)).kinds
+    assert run(src=str(src), dest=dest)["changed"] is False
