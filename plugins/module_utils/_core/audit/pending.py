@@ -149,7 +149,7 @@ def _look(pod: Pod, gpus: int, layout: Layout, found: Survey, free: Counter[str]
     if not taker:
         # A node that is in no figure may take it all the same.
         takers = (node for node in found.elsewhere if not fit.refusals(node))
-        taker = min(((max(0, layout.room(node, found.resource)), node.name) for node in takers), default=None)
+        taker = min(((layout.room(node, found.resource), node.name) for node in takers), default=None)
     near.sort(key=lambda entry: (len(entry[1]), entry[0]))
     stocked = sorted(pool for pool in admitted if free[pool] >= gpus)
     if taker:

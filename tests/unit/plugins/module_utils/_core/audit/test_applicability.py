@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.selectors import parse_selector
 from ansible_collections.gpuops.defrag.tests.unit.builders import GPU, Object, measured, node, pod
 
 NOW = 1_796_040_000.0  # 2026-11-30T12:00:00Z
@@ -79,6 +80,41 @@ def test_each_no_comes_with_its_figures() -> None:
         "all 1 GPU pods take one GPU: a single free GPU always fits the next pod",
         "GPU pods live 60 s (median of 1), less than 300 s: holes close faster than pods can be moved",
     ]
+
+
+SHARED = {"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/gpu.replicas": "8"}
+
+
+@pytest.mark.parametrize(
+    ("objects", "message"),
+    [
+        ([], "the input holds no node; dump nodes and pods together"),
+        ([pod("p", 1)], "the input holds no node; dump nodes and pods together"),
+        (cluster(1), "nodes offer nvidia.com/gpu, but node_selector leaves them out, or their GPUs are shared"),
+        (
+            [node("x", 4, labels=SHARED)],
+            "nodes offer nvidia.com/gpu, but node_selector leaves them out, or their GPUs are shared",
+        ),
+        (
+            [node("dead", 0, capacity=8)],
+            "nodes offer nvidia.com/gpu, but node_selector leaves them out, or their GPUs are shared",
+        ),
+        ([node("cpu", None)], "no node offers nvidia.com/gpu; if the cluster has GPUs, name their resource with resource_name"),
+        (
+            [node("cpu", None), node("cpu-2", 0)],
+            "no node offers nvidia.com/gpu; if the cluster has GPUs, name their resource with resource_name",
+        ),
+    ],
+)
+def test_where_nothing_is_measured_it_is_said_why(objects: list[Object], message: str) -> None:
+    found = measured(objects, selector=parse_selector("measured=yes"))["not_applicable_reasons"]
+    assert found == [{"reason": "NoGpuNodes", "message": message, "figures": {"nodes": 0}}]
+
+
+def test_one_node_without_a_pod_is_told_as_that() -> None:
+    pods, nodes = measured(cluster(1))["not_applicable_reasons"]
+    assert (pods["reason"], pods["figures"]) == ("NoPods", {"pods": 0})
+    assert nodes["message"] == "1 GPU node, fewer than 10: tidying by hand is quicker"
 
 
 def test_the_limits_are_options() -> None:

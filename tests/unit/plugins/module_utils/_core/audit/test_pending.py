@@ -198,6 +198,27 @@ def test_a_node_that_is_in_no_figure_takes_a_pod_all_the_same(elsewhere: list[Ob
     assert look(*refusing, selector=selector).state == "Blocked"
 
 
+def test_of_several_such_nodes_the_tightest_takes_it() -> None:
+    shared = {"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/gpu.replicas": "8"}
+    elsewhere = [node(name, gpus, labels=shared) for name, gpus in (("a", 8), ("c", 4), ("b", 4))]
+    assert look(*packed("8: 6"), *elsewhere, waiting()).node == "b"
+
+
+def test_nodes_that_refuse_alike_are_named_in_order_whatever_their_pool() -> None:
+    found = look(node("b", product="A", taints=[TAINT]), node("a", product="B", taints=[TAINT]), waiting())
+    assert [name for name, _reasons in found.near] == ["a", "b"]
+
+
+def test_one_pool_that_is_open_and_has_the_gpus_is_enough_for_tidying_to_help() -> None:
+    tainted = [raw for i in range(3) for raw in (node(f"a{i}", product="A", taints=[TAINT]), pod(f"pa{i}", 5, f"a{i}"))]
+    opened = [raw for i in range(2) for raw in (node(f"b{i}", product="B"), pod(f"pb{i}", 6, f"b{i}"))]
+    helped = look(*tainted, *opened, waiting(4))
+    assert (helped.pools, helped.pool_free, helped.open_free, helped.cause) == (["A", "B"], 9, 4, ["InsufficientGPU"])
+    lost = look(*tainted, *opened, waiting(5))
+    assert (lost.pools, lost.open_free, lost.cause) == (["A"], 0, ["InsufficientGPU", "Taint"])
+    assert lost.message.endswith("only 0 of them on nodes open to it (others: Taint): tidying up does not help")
+
+
 def test_pods_are_told_of_by_namespace_and_name() -> None:
     pods = [waiting(name=name, namespace=space) for space, name in (("b", "a"), ("a", "b"), ("a", "a"))]
     assert [str(o.pod) for o in looks([*packed("8:"), *pods])] == ["a/a", "a/b", "b/a"]
