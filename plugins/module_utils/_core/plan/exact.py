@@ -94,7 +94,8 @@ def solve(problem: Problem, count: int, hint: Outcome | None, *, seconds: float,
         gains.append(gain)
     model.add(sum(gains) >= count)
     scale = 1000
-    model.minimize(sum(round(problem.kinds[k].cost * scale) * v for (k, _node), v in leave.items()))
+    # No move is free, or pods would be moved for nothing.
+    model.minimize(sum(max(1, round(problem.kinds[k].cost * scale)) * v for (k, _node), v in leave.items()))
     if hint:
         _hint(model, hint, leave, come)
     solver = cp_model.CpSolver()

@@ -14,6 +14,9 @@ from . import exact
 from .evictable import Rules
 from .schedule import Limits
 
+LARGEST_SEED = 2**31 - 1
+"""OR-tools keeps it in 32 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
@@ -57,9 +60,12 @@ class PlanOptions:
             ("max_evictions", 0 if self.max_evictions is None else self.max_evictions, 0),
             ("min_nodes_freed", self.min_nodes_freed, 0),
             ("time_limit", self.time_limit, 0),
+            ("seed", self.seed, 0),
         ):
-            if value < least:
+            if not value >= least:
                 raise InputError(f"is {value}; it must be at least {least}", field=name)
+        if self.seed > LARGEST_SEED:
+            raise InputError(f"is {self.seed}; it must be at most {LARGEST_SEED}", field="seed")
         if self.solver == "exact" and not exact.available():
             raise InputError(
                 "exact needs the Python package ortools where the module runs; install it, or take auto", field="solver"

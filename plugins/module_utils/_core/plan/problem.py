@@ -137,7 +137,8 @@ def formulate(
     numbers: dict[object, int] = {}
     for number, pods in enumerate(movable):
         counts: dict[int, int] = defaultdict(int)
-        for pod in pods:
+        # Kinds are numbered by the names of their pods, so that the order of the input does not matter.
+        for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
             demand = _demand(pod, resources)
             key = (demand, costs.get(id(pod), 1.0), places.likeness(pod, number))
             if key not in kinds:

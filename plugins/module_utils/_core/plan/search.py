@@ -181,7 +181,8 @@ class Search:
     def _torn(self, steps: list[PodMove]) -> tuple[Pod, ...]:
         """The members of a gang of which the moves take some and leave some."""
         moved = {id(step.pod) for step in steps}
-        torn = (members for members in self.staying.gangs.values() if 0 < sum(id(pod) in moved for pod in members) < len(members))
+        gangs = (members for _name, members in sorted(self.staying.gangs.items()))
+        torn = (members for members in gangs if 0 < sum(id(pod) in moved for pod in members) < len(members))
         return next(torn, ())
 
     def _refused(self, steps: list[PodMove]) -> tuple[int, str] | None:

@@ -13,9 +13,10 @@ from .search import Search
 def verdict_of(search: Search, before: Fragmentation, steps: list[PodMove], freed: int, waves: int) -> tuple[str, str]:
     """The verdict, and in a sentence what it means here."""
     wish = search.wish
-    if not before.total.nodes or not before.mix:
-        why = before.unsuited[0].message if before.unsuited else "no pod asks for GPUs"
-        return "NotApplicable", why
+    if not before.total.nodes:
+        return "NotApplicable", before.unsuited[0].message
+    if not before.mix:
+        return "NotApplicable", "no pod asks for GPUs"
     if not steps and not search.wanted:
         return _why_none(search, before)
     if freed < wish.min_nodes_freed:
@@ -38,10 +39,11 @@ def _nodes(count: int) -> str:
 
 def _why_none(search: Search, before: Fragmentation) -> tuple[str, str]:
     wish = search.wish
+    within = "" if wish.max_evictions is None else f" within {wish.max_evictions} evictions (max_evictions)"
     if wish.kind == "blocked_pods":
         if not before.blocked:
             return "NoFragmentation", "no pod is blocked"
-        return "Blocked", f"no moves make room for any of the {len(before.blocked)} blocked pods"
+        return "Blocked", f"no moves make room for any of the {len(before.blocked)} blocked pods{within}"
     if wish.kind == "slots":
         lost = sum(node.free % wish.slot_size for node in search.found.nodes)
         if lost < wish.slot_size:
@@ -51,7 +53,7 @@ def _why_none(search: Search, before: Fragmentation) -> tuple[str, str]:
     staying_pods = sum(id(pod) in search.stays for node in search.found.nodes for pod in node.pods)
     pods = sum(len(node.pods) for node in search.found.nodes)
     why = f"{staying_pods} of {pods} GPU pods must stay" if staying_pods else "what would have to move finds no room elsewhere"
-    return "Blocked", f"nothing can be gained: {why}"
+    return "Blocked", f"nothing can be gained{within}: {why}"
 
 
 def held_nodes(search: Search, freed: set[str]) -> list[tuple[str, str]]:

@@ -1,0 +1,354 @@
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan import exact
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.evictable import Rules
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.options import PlanOptions
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.plan import plan
+from ansible_collections.gpuops.defrag.plugins.module_utils._snapshot import read_objects
+from ansible_collections.gpuops.defrag.tests.unit.builders import PRODUCT, Object, node, pod, serving
+
+SOLVERS = ["heuristic", "exact"]
+EXAMPLES = Path(__file__).resolve().parents[6] / "examples"
+# The fewest evictions for 1, 2, 3, … more slots of 8, proved by looking at final placements alone.
+FEWEST = {
+    "gpu200-1": [2, 5, 8, 11, 14, 18, 22, 26],
+    "gpu200-2": [2, 5, 9, 13, 17, 21, 25],
+    "gpu200-3": [3, 6, 9, 12, 15, 19, 23, 27],
+    "mixed60-1": [2, 5, 8, 12, 16, 21, 26, 31, 36, 41, 46],
+    "mixed60-2": [3, 6, 10, 14, 19, 24, 29, 34, 39, 44],
+}
+
+
+def one(name: str, on: str, gpus: int | None = 1, **more: Any) -> Object:
+    """The only replica of a workload of its own."""
+    return serving(name, on, gpus, owner=f"ReplicaSet/rs-{name}", **more)
+
+
+def planned(objects: list[Object], **wish: Any) -> dict[str, Any]:
+    return plan(objects, PlanOptions(**{"rules": Rules(movable_singletons=True), "solver": "heuristic", **wish}))
+
+
+def moves(found: dict[str, Any]) -> set[str]:
+    return {f"{move['pod']}: {move['from']} > {move['to']}" for wave in found["waves"] for move in wave}
+
+
+@pytest.fixture(scope="module", params=FEWEST)
+def example(request: pytest.FixtureRequest) -> tuple[list[Object], list[int]]:
+    return read_objects(str(EXAMPLES / f"{request.param}.json.gz")), FEWEST[request.param]
+
+
+def test_the_heuristic_is_near_the_proved_optimum_of_every_count(example: tuple[list[Object], list[int]]) -> None:
+    objects, fewest = example
+    took = [planned(objects, count=count, across_products=True)["evictions"] for count in range(1, len(fewest) + 1)]
+    assert all(best <= evictions <= best + 1 for best, evictions in zip(fewest, took, strict=True)), took
+    assert sum(took) <= 1.02 * sum(fewest)
+
+
+def test_the_exact_solver_finds_the_proved_optimum(example: tuple[list[Object], list[int]]) -> None:
+    objects, fewest = example
+    for count in (2, 4):
+        found = planned(objects, count=count, across_products=True, solver="exact")
+        assert (found["evictions"], found["optimal"]) == (fewest[count - 1], True)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_most_is_as_much_as_is_proved_possible(solver: str) -> None:
+    found = planned(read_objects(str(EXAMPLES / "gpu200-2.json.gz")), across_products=True, solver=solver)
+    assert found["slots_gained"]["8"] == len(FEWEST["gpu200-2"])
+
+
+@pytest.mark.parametrize("solver", ["auto", "heuristic"])
+def test_the_same_state_in_any_order_gives_the_same_bytes(solver: str) -> None:
+    objects = list(read_objects(str(EXAMPLES / "mixed60-1.json.gz")))
+    (items,) = (document["items"] for document in objects)
+    told = set()
+    for seed in (None, None, 1, 2):
+        shuffled = list(items)
+        if seed is not None:
+            random.Random(seed).shuffle(shuffled)
+        told.add(json.dumps(planned(shuffled, count=2, solver=solver)))
+    assert len(told) == 1
+
+
+# Whole nodes.
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_node_is_freed_of_pods_without_gpus_too_and_daemons_do_not_hold_it(solver: str) -> None:
+    objects = [node("n1"), node("n2"), one("gpu", "n1"), one("web", "n1", None, requests={"cpu": "1"}), pod("large", 7, "n2")]
+    objects += [serving("dcgm", "n1", None, owner="DaemonSet/dcgm")]
+    found = planned(objects, kind="free_nodes", solver=solver)
+    assert moves(found) == {"gpu: n1 > n2", "web: n1 > n2"}
+    assert found["freed_nodes"] == ["n1"]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_node_that_is_free_already_is_not_spoiled_by_a_pod_without_gpus(solver: str) -> None:
+    objects = [node("n1"), node("n2"), node("free"), one("a", "n1"), one("web", "n1", None), pod("b", 6, "n2")]
+    assert moves(planned(objects, kind="free_nodes", solver=solver)) == {"a: n1 > n2", "web: n1 > n2"}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_bare_pod_without_gpus_keeps_a_node_from_being_freed(solver: str) -> None:
+    objects = [node("n1"), node("n2", 4), one("a", "n1"), pod("bare", None, "n1"), pod("b", 3, "n2")]
+    assert planned(objects, kind="free_nodes", solver=solver)["waves"] == []
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("kind", ["slots", "free_nodes"])
+@pytest.mark.parametrize(
+    "closed",
+    [
+        {"unschedulable": True},
+        {"ready": "False"},
+        {"taints": [{"key": "k", "effect": "NoSchedule"}]},
+        {"capacity": 9},
+        {"allocatable": {"cpu": "1"}},
+        {"allocatable": {"pods": "1"}},
+        {"labels": {"is": "other"}},
+    ],
+    ids=["cordoned", "not ready", "tainted", "unhealthy", "no cores", "no room for pods", "not selected by the pod"],
+)
+def test_a_closed_node_never_receives(closed: dict[str, Any], kind: str, solver: str) -> None:
+    wanting: dict[str, Any] = {"requests": {"cpu": "1"}, "nodeSelector": {"is": "mine"}}
+    mine: dict[str, Any] = {"labels": {"is": "mine"}}
+    objects = [
+        node("n1", **mine),
+        one("a", "n1", **wanting),
+        node("n2", **(mine | closed)),
+        pod("b", 6, "n2", requests={"cpu": "1"}),
+    ]
+    assert planned(objects, kind=kind, solver=solver)["waves"] == []
+    objects[2] = node("n2", **mine)
+    assert moves(planned(objects, kind=kind, solver=solver)) == {"a: n1 > n2"}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_slot_on_a_closed_node_is_no_gain(solver: str) -> None:
+    objects = [node("n1", unschedulable=True), one("a", "n1"), node("n2"), pod("b", 6, "n2")]
+    assert planned(objects, kind="slots", solver=solver)["waves"] == []
+    assert planned(objects, kind="free_nodes", solver=solver)["freed_nodes"] == ["n1"]
+
+
+# Slots.
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_whole_slot_is_not_spoiled_to_gain_another(solver: str) -> None:
+    objects = [node("n1"), one("a", "n1"), node("n2")]
+    assert planned(objects, slot_size=8, solver=solver)["waves"] == []
+    assert planned([*objects, node("n3"), pod("b", 7, "n3")], slot_size=8, solver=solver)["freed_nodes"] == ["n1"]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_pod_may_go_so_that_another_may_come(solver: str) -> None:
+    objects = [node("n1"), node("n2", labels={"is": "x"}), node("n3"), one("a", "n1", 2, nodeSelector={"is": "x"})]
+    objects += [pod("base", 7, "n2"), pod("rest", 7, "n3")]
+    assert planned(objects, solver=solver)["waves"] == []
+    objects[4:5] = [pod("base", 6, "n2"), one("way", "n2", 1)]
+    found = planned(objects, solver=solver)
+    assert [[move["pod"] for move in wave] for wave in found["waves"]] == [["way"], ["a"]]
+
+
+# Products.
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    ("across", "spec", "expected"),
+    [
+        (False, {}, set()),
+        (True, {}, {"a: n1 > n2"}),
+        (True, {"nodeSelector": {PRODUCT: "A100"}}, set()),
+    ],
+    ids=["it stays on its product", "it may leave it", "it may not where it names it"],
+)
+def test_a_pod_leaves_its_product_only_where_that_is_wished(
+    across: bool, spec: dict[str, Any], expected: set[str], solver: str
+) -> None:
+    objects = [node("n1", product="A100"), node("n2", product="H100"), one("a", "n1", **spec), pod("b", 6, "n2")]
+    assert moves(planned(objects, across_products=across, solver=solver)) == expected
+
+
+# Blocked pods.
+
+
+def guest(gpus: int, name: str = "guest", **more: Any) -> Object:
+    return pod(name, gpus, **more)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_room_is_made_where_the_blocked_pod_also_has_cores_and_memory(solver: str) -> None:
+    objects = [node("n1", allocatable={"cpu": "2"}), node("n2"), node("n3", 2), one("a", "n1"), one("b", "n2"), one("c", "n2")]
+    found = planned([*objects, guest(8, requests={"cpu": "4", "memory": "1Gi"})], kind="blocked_pods", solver=solver)
+    assert moves(found) == {"b: n2 > n3", "c: n2 > n3"} or {text[:5] for text in moves(found)} == {"b: n2", "c: n2"}
+    assert [(placed["pod"], placed["node"]) for placed in found["placed_pods"]] == [("guest", "n2")]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_pod_without_gpus_makes_way_where_cores_are_what_is_lacking(solver: str) -> None:
+    objects = [node("n1", allocatable={"cpu": "8"}), node("n2", 1), one("web", "n1", None, requests={"cpu": "6"})]
+    objects += [pod("full", 1, "n2"), guest(4, requests={"cpu": "4"})]
+    found = planned(objects, kind="blocked_pods", solver=solver)
+    assert moves(found) == {"web: n1 > n2"}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_slot_that_the_blocked_pod_cannot_use_may_be_spoiled(solver: str) -> None:
+    objects = [node("n1", allocatable={"cpu": "3"}), one("a", "n1", 4), node("n2"), pod("b", 4, "n2"), one("c", "n2", 1)]
+    found = planned([*objects, guest(4, requests={"cpu": "4"})], kind="blocked_pods", solver=solver)
+    assert moves(found) == {"c: n2 > n1"}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_with_several_blocked_pods_nothing_moves_twice_and_the_urgent_come_first(solver: str) -> None:
+    objects = [*(node(name) for name in ("n1", "n2", "n3")), one("a", "n1", 4), one("b", "n2", 4), one("c", "n3", 4)]
+    found = planned([*objects, guest(8, "later"), guest(8, "urgent", priority=10)], kind="blocked_pods", solver=solver)
+    assert [placed["pod"] for placed in found["placed_pods"]] == ["urgent"]
+    assert found["evictions"] == 1
+    more = planned(
+        [*objects, node("n4", 4), guest(8, "later"), guest(8, "urgent", priority=10)], kind="blocked_pods", solver=solver
+    )
+    assert [placed["pod"] for placed in more["placed_pods"]] == ["urgent", "later"]
+    assert len({text.split(":")[0] for text in moves(more)}) == more["evictions"] == 2
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_evictions_allowed_are_those_for_all_blocked_pods_together(solver: str) -> None:
+    objects = [*(node(name) for name in ("n1", "n2", "n3")), node("n4", 4), *(one(f"p{i}", f"n{i}", 4) for i in (1, 2, 3))]
+    objects += [guest(8, "first"), guest(8, "second")]
+    assert planned(objects, kind="blocked_pods", max_evictions=1, solver=solver)["evictions"] == 1
+    assert planned(objects, kind="blocked_pods", max_evictions=2, solver=solver)["evictions"] == 2
+
+
+# What is wished, and verdicts.
+
+
+LIGHT = [*(node(f"n{i}") for i in range(1, 5)), *(one(f"p{i}{j}", f"n{i}") for i in range(1, 5) for j in range(2))]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(("most", "evictions", "freed"), [(0, 0, 0), (1, 0, 0), (2, 2, 1), (3, 2, 1), (5, 4, 2), (None, 6, 3)])
+def test_less_is_aimed_at_where_more_would_evict_too_many(most: int | None, evictions: int, freed: int, solver: str) -> None:
+    found = planned(LIGHT, kind="free_nodes", max_evictions=most, solver=solver)
+    assert (found["evictions"], len(found["freed_nodes"])) == (evictions, freed)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_less_is_aimed_at_where_what_was_wished_would_evict_too_many(solver: str) -> None:
+    found = planned(LIGHT, kind="free_nodes", count=3, max_evictions=5, solver=solver)
+    assert (found["evictions"], len(found["freed_nodes"]), found["optimal"]) == (4, 2, True)
+    assert found["message"].endswith("3 were wished, no more were found")
+
+
+@pytest.mark.parametrize("kind", ["slots", "free_nodes"])
+def test_a_plan_that_frees_too_few_nodes_moves_nothing_and_says_so(kind: str) -> None:
+    found = planned(LIGHT, kind=kind, min_nodes_freed=4)
+    assert (found["verdict"], found["evictions"], found["waves"], found["freed_nodes"]) == ("BelowGoal", 0, [], [])
+    assert found["after"] == found["before"]
+    assert "fewer than the 4" in found["message"]
+    assert planned(LIGHT, kind=kind, min_nodes_freed=3)["verdict"] == "Recommended"
+
+
+@pytest.mark.parametrize(
+    ("objects", "wish", "verdict", "words"),
+    [
+        ([], {}, "NotApplicable", "no node"),
+        ([node("n1"), pod("web", None, "n1")], {}, "NotApplicable", "asks for GPUs"),
+        ([node("n1"), one("a", "n1", 8)], {}, "NoFragmentation", "0 GPUs lie outside slots of 8"),
+        ([node("n1"), one("a", "n1", 8), node("n2")], {"kind": "free_nodes"}, "NoFragmentation", "every node is full or empty"),
+        ([node("n1"), one("a", "n1")], {"kind": "blocked_pods"}, "NoFragmentation", "no pod is blocked"),
+        ([node("n1"), one("a", "n1"), node("n2"), one("b", "n2", 6)], {"max_evictions": 0}, "Blocked", "max_evictions"),
+        ([node("n1"), pod("a", 1, "n1"), node("n2"), pod("b", 6, "n2")], {}, "Blocked", "2 of 2 GPU pods must stay"),
+        ([node("n1"), one("a", "n1", 3), node("n2"), one("b", "n2", 6)], {"slot_size": 6}, "Blocked", "no room elsewhere"),
+        ([node("n1"), pod("a", 1, "n1"), guest(8)], {"kind": "blocked_pods"}, "NoFragmentation", "no pod is blocked"),
+        (
+            [node("n1"), pod("a", 4, "n1"), node("n2"), pod("b", 4, "n2"), guest(8)],
+            {"kind": "blocked_pods"},
+            "Blocked",
+            "any of the 1 blocked pods",
+        ),
+    ],
+)
+def test_a_plan_without_moves_says_why(objects: list[Object], wish: dict[str, Any], verdict: str, words: str) -> None:
+    found = planned(objects, **wish)
+    assert (found["verdict"], found["waves"], found["evictions"]) == (verdict, [], 0)
+    assert words in found["message"]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_of_plans_that_gain_the_same_the_one_is_taken_whose_pods_start_soonest(solver: str) -> None:
+    objects = [node("n1"), node("n2"), node("n3"), one("slow", "n1"), one("quick", "n2"), pod("base", 7, "n3")]
+    found = planned(objects, count=1, cold_start={"default/rs-slow": 600.0, "default/rs-quick": 20.0}, solver=solver)
+    assert (moves(found), found["cost_seconds"]) == ({"quick: n2 > n3"}, 20.0)
+    assert planned(objects, count=1, cold_start={"default": 30.0}, solver=solver)["cost_seconds"] == 30.0
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_of_plans_that_gain_the_same_the_one_is_taken_that_moves_the_least_important(solver: str) -> None:
+    objects = [node("n1"), node("n2"), node("n3"), one("vip", "n1", priority=1000), one("plain", "n2"), pod("base", 7, "n3")]
+    assert moves(planned(objects, count=1, solver=solver)) == {"plain: n2 > n3"}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_pods_that_cost_nothing_are_not_moved_for_nothing(solver: str) -> None:
+    objects = [node("n1"), node("n2"), one("a", "n1"), one("b", "n2", 4), node("n3"), one("c", "n3", 2), one("d", "n3", 2)]
+    assert planned(objects, count=1, cold_start={"default": 0.0}, solver=solver)["evictions"] == 1
+
+
+# Gangs.
+
+
+def member(name: str, on: str, gpus: int = 1) -> Object:
+    return serving(name, on, gpus, owner="PyTorchJob/train", metadata={"labels": {"training.kubeflow.org/job-name": "train"}})
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_of_a_gang_all_members_move_or_none(solver: str) -> None:
+    rules = Rules(movable_singletons=True, movable_gangs=True)
+    both = [node("n1"), member("w1", "n1"), member("w2", "n1"), node("n2"), pod("base", 6, "n2")]
+    assert moves(planned(both, rules=rules, solver=solver)) == {"w1: n1 > n2", "w2: n1 > n2"}
+    apart = [node("n1"), member("w1", "n1"), node("n2"), pod("base", 6, "n2"), node("n3", 4), member("w2", "n3", 4)]
+    assert planned(apart, rules=rules, solver=solver)["waves"] == []
+    assert planned(both, solver=solver)["waves"] == []
+
+
+# Options.
+
+
+@pytest.mark.parametrize(
+    ("wish", "field"),
+    [
+        ({"slot_size": 0}, "objective.slot_size"),
+        ({"count": 0}, "objective.count"),
+        ({"max_evictions": -1}, "max_evictions"),
+        ({"min_nodes_freed": -1}, "min_nodes_freed"),
+        ({"time_limit": -0.5}, "time_limit"),
+        ({"time_limit": float("nan")}, "time_limit"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 2**31}, "seed"),
+    ],
+)
+def test_a_wish_that_makes_no_sense_is_refused_by_name(wish: dict[str, Any], field: str) -> None:
+    with pytest.raises(InputError) as refused:
+        PlanOptions(**wish)
+    assert refused.value.field == field
+
+
+def test_without_ortools_auto_plans_all_the_same_and_exact_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "available", lambda: False)
+    assert planned(LIGHT, kind="free_nodes", solver="auto")["solver"] == "heuristic"
+    with pytest.raises(InputError, match="ortools") as refused:
+        PlanOptions(solver="exact")
+    assert refused.value.field == "solver"
