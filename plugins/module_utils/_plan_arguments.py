@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -106,6 +107,6 @@ def plan_params(params: Mapping[str, Any], *, live: bool) -> dict[str, Any]:
 def _count(text: str) -> int | None:
     if text == "max":
         return None
-    if not text.isdecimal() or not text.isascii():
-        raise InputError(f"{text!r} is neither a number nor max", field="objective.count")
+    if not text.isdecimal() or not text.isascii() or len(text) > 9:
+        raise InputError(f"{reprlib.repr(text)} is neither a number nor max", field="objective.count")
     return int(text)
