@@ -44,8 +44,21 @@ def fewest_by_trying(pods: list[Amounts], nodes: list[Amounts]) -> int | None:
         ([(4,), (4,), (8,)], [(4,), (4,), (8,), (8,)], 3, Fewest(2, True)),
         ([(1, 60)] * 4, [(8, 100)] * 4, 4, Fewest(4, True)),
         ([(6,), (6,), (3,), (3,)], [(8,)] * 4, 4, Fewest(3, True)),
+        ([(6,), (3,), (3,), (3,)], [(8,)] * 4, 4, Fewest(3, True)),
+        ([(5,), (4,), (4,)], [(8,)] * 3, 3, Fewest(2, True)),
+        ([(1, 0)], [(8, 0), (8, 0)], 1, Fewest(1, True)),
     ],
-    ids=["no pods", "eight ones", "none shares", "largest nodes first", "CPU decides", "small ones do not fit beside large ones"],
+    ids=[
+        "no pods",
+        "eight ones",
+        "none shares",
+        "largest nodes first",
+        "CPU decides",
+        "small ones do not fit beside large ones",
+        "three small ones need two more",
+        "two small ones just fill one more",
+        "nobody has or wants any CPU",
+    ],
 )
 def test_the_fewest_nodes_are_found_and_proved(pods: list[Amounts], nodes: list[Amounts], occupied: int, fewest: Fewest) -> None:
     assert fewest_nodes(pods, nodes, occupied) == fewest

@@ -128,7 +128,7 @@ def test_without_nodes_everything_is_nothing() -> None:
     [
         ({}, (None, None, None, None)),
         ({"gpu_hour_price": 3.0}, (3.0, 9.0, 6570.0, 78840.0)),
-        ({"gpu_hour_price": 0.333}, (0.333, 1.0, 729.27, 8751.24)),
+        ({"gpu_hour_price": 0.12345}, (0.12345, 0.37, 270.36, 3244.27)),
         ({"gpu_hour_price": 0.0}, (0.0, 0.0, 0.0, 0.0)),
         ({"gpu_hour_prices": {"A": 2.0}}, (None, 6.0, 4380.0, 52560.0)),
         ({"gpu_hour_prices": {"B": 2.0}}, (None, None, None, None)),
@@ -141,6 +141,11 @@ def test_cost_is_told_by_hour_month_and_year_where_all_that_is_stranded_has_a_pr
     found = measured(objects, currency="EUR", **prices)["cost"]
     assert tuple(found[key] for key in ("gpu_hour_price", "per_hour", "per_month", "per_year")) == cost
     assert (found["currency"], found["stranded_gpus"], found["hours_per_month"]) == ("EUR", 3, 730)
+
+
+def test_demand_weighted_gpus_are_told_to_six_digits() -> None:
+    # Of three pods one wants 5 GPUs, for which the one free GPU is of no use.
+    assert measured(packed("8: 5+1+1"))["demand_weighted"]["gpus"] == 0.333333
 
 
 def test_a_pool_without_a_product_says_so() -> None:
@@ -199,6 +204,7 @@ def test_who_strands_what_names_bare_pods_and_adds_up() -> None:
 
 
 NAMESPACED = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", "namespaceSelector": {"matchLabels": {"team": "a"}}}]}}  # noqa: E501  # fmt: skip
+IN_ITS_OWN = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
 MOUNTED = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
 CLAIM = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "default"}}
 VOLUME = {"kind": "PersistentVolume", "metadata": {"name": "pv"}}
@@ -215,6 +221,7 @@ NAMESPACE = {"kind": "Namespace", "metadata": {"name": "default"}}
         ([pod("p", volumes=MOUNTED)], None),
         ([pod("p", 1, affinity=NAMESPACED)], "the input has no Namespaces: whom the affinities"),
         ([pod("p", 1, affinity=NAMESPACED), NAMESPACE], None),
+        ([pod("p", 1, affinity=IN_ITS_OWN)], None),
         ([pod("p", affinity=NAMESPACED)], None),
         ([node("amd", None, allocatable={"amd.com/gpu": "8"})], "1 node also offers amd.com/gpu; measure it with"),
         (
