@@ -20,7 +20,7 @@ PLAN_ARGUMENTS: dict[str, dict[str, Any]] = {
     **SELECTION_ARGUMENTS,
     "objective": {
         "type": "dict",
-        "default": {},
+        "apply_defaults": True,
         "options": {
             "kind": {"type": "str", "default": "slots", "choices": ["slots", "free_nodes", "blocked_pods"]},
             "slot_size": {"type": "int", "default": 8},
@@ -31,7 +31,7 @@ PLAN_ARGUMENTS: dict[str, dict[str, Any]] = {
     "min_nodes_freed": {"type": "int", "default": 0},
     "limits": {
         "type": "dict",
-        "default": {},
+        "apply_defaults": True,
         "options": {
             "per_node": {"type": "int", "default": 1},
             "per_namespace": {"type": "int", "default": 5},

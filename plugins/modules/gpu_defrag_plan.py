@@ -22,7 +22,6 @@ options:
   objective:
     description: What to gain.
     type: dict
-    default: {}
     suboptions:
       kind:
         description:
@@ -51,7 +50,6 @@ options:
   limits:
     description: Evictions that one wave may make. A wave is what may be in flight together.
     type: dict
-    default: {}
     suboptions:
       per_node:
         description: From one node.

@@ -25,7 +25,8 @@ def spec_of(documented: dict[str, Any]) -> dict[str, Any]:
     for name, option in documented.items():
         found[name] = {key: value for key, value in option.items() if key not in ("description", "suboptions")}
         if "suboptions" in option:
-            found[name]["options"] = spec_of(option["suboptions"])
+            # Their defaults hold where none of them is given.
+            found[name] |= {"options": spec_of(option["suboptions"]), "apply_defaults": True}
     return found
 
 
