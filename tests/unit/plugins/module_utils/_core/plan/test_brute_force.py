@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -107,7 +107,7 @@ class Takers:
         return 1
 
 
-Score = Slots | EmptyNodes | Takers
+Score: TypeAlias = "Slots | EmptyNodes | Takers"
 
 
 def placements(tiny: Tiny, most: int) -> Iterator[Places]:
