@@ -28,9 +28,9 @@ def one(name: str, on: str, gpus: int = 1, **more: Any) -> Object:
 OBJECTS = [node("n1"), node("n2"), node("n3"), one("a", "n1"), one("b", "n1", 2), pod("base", 4, "n2"), one("c", "n3", 8)]
 
 
-def planned(objects: list[Object] = OBJECTS, *, details: bool = False, **wish: Any) -> dict[str, Any]:
+def planned(objects: list[Object] | None = None, *, details: bool = False, **wish: Any) -> dict[str, Any]:
     given = {"rules": Rules(movable_singletons=True), "solver": "heuristic", **wish}
-    return plan(objects, PlanOptions(**given), details=details)
+    return plan(OBJECTS if objects is None else objects, PlanOptions(**given), details=details)
 
 
 @pytest.mark.parametrize("wish", [{}, {"max_evictions": 0}, {"kind": "blocked_pods"}, {"min_nodes_freed": 9}], ids=str)
