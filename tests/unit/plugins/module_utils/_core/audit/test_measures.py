@@ -119,6 +119,65 @@ def test_usable_slots_have_room_for_a_typical_pod(pods: list[Object], usable: in
     assert measured([node("n1"), *pods])["slots_usable"]["2"] == usable
 
 
+def test_a_size_that_nobody_asks_for_is_the_nearest_smaller_one_scaled_up() -> None:
+    pods = [pod("one", 1, "n1", requests={"cpu": "10"}), pod("two", 2, "n1", requests={"cpu": "30"})]
+    found = measured([node("n1"), *pods, node("n2")])
+    # Four GPUs want 60 cores, eight 120: 56 are left on n1, 96 on n2.
+    assert (found["slots_usable"]["4"], found["slots_usable"]["8"]) == (1, 0)
+
+
+CORES, MEMORY = {"cpu": "60"}, {"memory": "500Gi"}
+
+
+@pytest.mark.parametrize(
+    ("objects", "fewest"),
+    [
+        (packed("8: 1", "8: 1"), 1),
+        ([node("n1"), pod("p", 1, "n1", requests=CORES), node("n2"), pod("q", 1, "n2", requests=CORES)], 2),
+        ([node("n1"), pod("p", 1, "n1", requests=MEMORY), node("n2"), pod("q", 1, "n2", requests=MEMORY)], 2),
+        (packed("8: 1", "8: 1", allocatable={"pods": "1"}), 2),
+        (packed("8: 1", "8: 1", allocatable={"pods": "2"}), 1),
+        ([*packed("8: 1", "8: 1", allocatable={"pods": "2"}), *(pod(f"d-{n}", on=n) for n in ("n1", "n2"))], 2),
+        (
+            [
+                *(raw for n in ("n1", "n2") for raw in (node(n), pod(f"cpu-{n}", on=n, requests=CORES))),
+                *(pod(f"gpu-{n}", 1, n, requests={"cpu": "30"}) for n in ("n1", "n2")),
+            ],
+            2,
+        ),
+        ([*packed("1: 1", "1: 1"), node("closed", 8, unschedulable=True)], 2),
+        ([*packed("1: 1", "1: 1"), node("open", 8)], 1),
+        ([*packed("8: 4"), node("closed", 8, unschedulable=True), pod("p", 4, "closed")], 1),
+        (
+            [
+                raw
+                for n in ("n1", "n2")
+                for raw in (node(n, allocatable={"cpu": "10"}), pod(f"over-{n}", 1, n, requests={"cpu": "20"}))
+            ],
+            2,
+        ),
+        ([*packed("8: 1"), node("sick", 7, capacity=8), pod("p", 1, "sick")], 2),
+    ],
+    ids=[
+        "GPUs alone",
+        "too little CPU",
+        "too little memory",
+        "one place for a pod",
+        "two places for pods",
+        "one of the places is another's",
+        "CPU that other pods hold",
+        "a closed node takes nothing",
+        "an open one does",
+        "a closed node's pod may leave it",
+        "more is held than there is",
+        "an unhealthy node keeps its pods",
+    ],
+)
+def test_the_fewest_nodes_have_room_for_all_that_pods_take(objects: list[Object], fewest: int) -> None:
+    found = measured(objects)["frag_rate"]
+    assert (found["fewest"], found["exact"], found["occupied"]) == (fewest, True, 2)
+
+
 def test_a_typical_pod_is_the_median_one() -> None:
     pods = [pod(f"p{i}", 1, "n1", requests={"cpu": cpu}) for i, cpu in enumerate(["1", "10", "80"])]
     assert measured([node("n1"), *pods])["slots_usable"]["1"] == 0
