@@ -442,7 +442,8 @@ def _share(spec: Raw, key: str) -> int | str | None:
     else:
         fits = value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0)
     if not fits:
-        raise InputError(f"{reprlib.repr(value)} is neither a number of pods nor a percentage such as 50%", field=f"spec.{key}")
+        told = type(value).__name__ if isinstance(value, (dict, list)) else reprlib.repr(value)
+        raise InputError(f"{told} is neither a number of pods nor a percentage such as 50%", field=f"spec.{key}")
     return value
 
 

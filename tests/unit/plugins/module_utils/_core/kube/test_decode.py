@@ -487,6 +487,20 @@ def test_a_budget_counts_only_what_its_controller_has_seen() -> None:
     assert (current.current_healthy, current.desired_healthy, current.unhealthy_policy) == (2, 0, "IfHealthyBudget")
 
 
+@pytest.mark.parametrize("key", ["minAvailable", "maxUnavailable"])
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [("half", "'half'"), ("50", "'50'"), (-1, "-1"), (True, "True"), (0.5, "0.5"), ([1], "list"), ({"a": "b" * 500}, "dict")],
+)
+def test_a_budget_s_share_is_a_number_of_pods_or_a_percentage(key: str, share: Any, told: str) -> None:
+    raw = bare("b") | {"kind": "PodDisruptionBudget", "spec": {key: share}}
+    with pytest.raises(InputError) as refused:
+        decode([raw])
+    assert refused.value.field == f"spec.{key}"
+    assert refused.value.message == f"{told} is neither a number of pods nor a percentage such as 50%"
+    assert decode([bare("b") | {"kind": "PodDisruptionBudget", "spec": {key: "50%"}}]).budgets
+
+
 @pytest.mark.parametrize(
     ("kind", "spec", "replicas"),
     [
