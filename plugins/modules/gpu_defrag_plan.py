@@ -89,7 +89,9 @@ options:
     type: bool
     default: false
   movable_gangs:
-    description: Move pods that only work together too, all members of a gang or none.
+    description:
+      - Move pods that only work together too, all members of a gang in one wave or none. The wave's O(limits) must allow as
+        many; of O(limits.per_workload) a gang takes one.
     type: bool
     default: false
   movable_local_storage:
@@ -324,8 +326,8 @@ plan:
           description:
             - The rule. V(Terminating), V(StaticPod), V(DaemonSet), V(BarePod), V(UnknownController), V(SystemCritical),
               V(Priority), V(Protected), V(ProtectExpression), V(Gang), V(ResourceClaim), V(LocalStorage), V(Volume),
-              V(SeveralBudgets), V(SingleReplica), V(BudgetUnknown), V(Budget), V(ReplicaPending), V(NotReady),
-              V(LastReadyReplica) or V(TooYoung). Of several the first in this order is told.
+              V(SeveralBudgets), V(SingleReplica), V(JobRetries), V(BudgetUnknown), V(Budget), V(ReplicaPending),
+              V(NotReady), V(LastReadyReplica) or V(TooYoung). Of several the first in this order is told.
           type: str
           returned: always
           sample: SingleReplica

@@ -409,6 +409,7 @@ class _Decoder:
             uid=_get(meta, "uid", str, "metadata.uid", ""),
             owner=self.controller(meta),
             replicas=wanted if isinstance(wanted, int) else None,
+            retries=_retries(raw, spec) if raw["kind"] == "Job" else None,
         )
 
     def volume(self, raw: Raw, meta: Raw) -> None:
@@ -432,6 +433,20 @@ class _Decoder:
 
     def namespace(self, raw: Raw, meta: Raw) -> None:
         self.cluster.namespaces[meta["name"]] = _labels(meta)
+
+
+def _retries(raw: Raw, spec: Raw) -> int | None:
+    """How many more failures a Job bears (``backoffLimit``, 6 by default); evictions count unless its policy ignores them."""
+    policy = _get(spec, "podFailurePolicy", dict, "spec.podFailurePolicy", {})
+    for rule in _get(policy, "rules", list, "spec.podFailurePolicy.rules", []):
+        conditions = rule.get("onPodConditions") or ()
+        if rule.get("action") == "Ignore" and any(each.get("type") == "DisruptionTarget" for each in conditions):
+            return None
+    failed = _get(_get(raw, "status", dict, "status", {}), "failed", int, "status.failed", 0)
+    if spec.get("backoffLimitPerIndex") is not None:
+        # How often each index failed is not told: only where none did may each be lost once.
+        return None if _get(spec, "backoffLimitPerIndex", int, "spec.backoffLimitPerIndex", 0) > 0 and not failed else 0
+    return max(0, _get(spec, "backoffLimit", int, "spec.backoffLimit", 6) - failed)
 
 
 def _share(spec: Raw, key: str) -> int | str | None:

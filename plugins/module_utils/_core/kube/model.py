@@ -233,6 +233,8 @@ class Workload:
 
     Attributes:
         replicas: How many pods are wanted; None where the kind has no such number.
+        retries: How many more pods a Job may lose before it fails; None where an eviction does not count as a failure,
+            and for every other kind.
     """
 
     kind: str
@@ -241,6 +243,7 @@ class Workload:
     uid: str
     owner: Owner | None
     replicas: int | None
+    retries: int | None = None
 
 
 @dataclass(slots=True)

@@ -19,8 +19,10 @@ from ..kube.model import Cluster, Pod
 from .budgets import Budgets
 from .gangs import gang_of
 from .protection import protected
+from .schedule import Allowance, Limits, PodMove
 from .workloads import RECREATING, Behind, Workloads, active_pods
 
+NO_LIMITS = Limits()
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 _SYSTEM_CLASSES = ("system-node-critical", "system-cluster-critical")
 _MIRROR = "kubernetes.io/config.mirror"
@@ -45,6 +47,7 @@ class Reason(StrEnum):
     VOLUME = "Volume"
     BUDGETS = "SeveralBudgets"
     SINGLETON = "SingleReplica"
+    RETRIES = "JobRetries"
     BUDGET_UNKNOWN = "BudgetUnknown"
     BUDGET = "Budget"
     SIBLINGS_PENDING = "ReplicaPending"
@@ -92,11 +95,13 @@ class Staying:
     Attributes:
         stays: By ``id()``, every pod on a node that stays; all others on nodes may be evicted.
         gangs: Members of gangs that move together, by gang. Empty unless gangs are movable.
+        gang: The gang of each of them, by ``id()``.
         notes: What was not read, and what was taken in its place.
     """
 
     stays: dict[int, Stay]
     gangs: dict[str, tuple[Pod, ...]]
+    gang: dict[int, str]
     notes: tuple[str, ...]
     _check: _Check
 
@@ -123,12 +128,13 @@ class Staying:
         return allows
 
 
-def staying(layout: Layout, rules: Rules) -> Staying:
+def staying(layout: Layout, rules: Rules, limits: Limits = NO_LIMITS) -> Staying:
     """Which pods on nodes must stay, and why.
 
     Args:
         layout: Its cluster is looked at, as it was read; ages are counted to its ``now``.
         rules: What the user lets be moved.
+        limits: Of one wave; a gang that they do not let go in one stays.
     """
     cluster = layout.cluster
     check = _Check(cluster, rules)
@@ -140,14 +146,15 @@ def staying(layout: Layout, rules: Rules) -> Staying:
                 stays[id(pod)] = stay
     gangs = check.gangs if rules.movable_gangs else {}
     for gang, members in list(gangs.items()):
-        held = check.held(members, stays)
+        held = check.held(gang, members, stays, limits)
         if held:
             stay = Stay(Reason.GANG, f"{gang} moves whole or not at all, and {held}")
             for pod in members:
                 if pod.node in cluster.bound:
                     stays.setdefault(id(pod), stay)
             del gangs[gang]
-    return Staying(stays, {gang: tuple(members) for gang, members in gangs.items()}, tuple(check.notes()), check)
+    whole = {gang: tuple(members) for gang, members in gangs.items()}
+    return Staying(stays, whole, {id(pod): gang for gang, pods in whole.items() for pod in pods}, tuple(check.notes()), check)
 
 
 class _Check:
@@ -196,6 +203,7 @@ class _Check:
         if alone and alone.wanted <= 1 and not self.rules.movable_singletons:
             source = "wants" if alone.read else "was not read, and its pods seen are"
             yield Stay(Reason.SINGLETON, f"{alone} {source} {alone.wanted}")
+        yield from self._retries(pod)
         if self.rules.budgets_required and "PodDisruptionBudget" not in self.cluster.kinds:
             yield Stay(Reason.BUDGET_UNKNOWN, "PodDisruptionBudgets were not read")
         for headroom in charged:
@@ -205,6 +213,13 @@ class _Check:
                 numbers = f"{headroom.healthy} healthy, {headroom.needed} needed"
                 yield Stay(Reason.BUDGET, f"{headroom} allows 0 disruptions ({numbers})")
         yield from self._moment(pod, alone)
+
+    def _retries(self, pod: Pod) -> Iterator[Stay]:
+        """A Job counts an evicted pod as failed, and fails itself once it has lost too many."""
+        behind = self.workloads.of(pod)
+        if behind and behind.retries is not None and behind.retries < len(behind.pods):
+            told = f"{behind} may lose {behind.retries} more pods before it fails, and has {len(behind.pods)}"
+            yield Stay(Reason.RETRIES, told)
 
     def _nature(self, pod: Pod, gang: str | None) -> Iterator[Stay]:
         """What the pod is."""
@@ -269,7 +284,7 @@ class _Check:
             elif now - started < self.rules.min_pod_age:
                 yield Stay(Reason.YOUNG, f"it is {now - started:.0f} s old, less than {self.rules.min_pod_age:.0f}")
 
-    def held(self, members: list[Pod], stays: dict[int, Stay]) -> str | None:
+    def held(self, gang: str, members: list[Pod], stays: dict[int, Stay], limits: Limits) -> str | None:
         """What keeps a gang from moving whole; None if nothing does."""
         for pod in members:
             stay = stays.get(id(pod))
@@ -279,7 +294,10 @@ class _Check:
                 return f"{pod} is on no node that was read" if pod.node else f"{pod} is pending"
         allows = self.budgets.begin()
         short = next((pod for pod in members if not allows(pod)), None)
-        return f"{self.budgets.charged(short)[0]} does not allow all of its pods at once" if short else None
+        if short:
+            return f"{self.budgets.charged(short)[0]} does not allow all of its pods at once"
+        limit = Allowance(limits, dict.fromkeys(map(id, members), gang)).lacks([PodMove(p, -1, p.node, "") for p in members])
+        return f"limits.{limit} {getattr(limits, limit)} does not let its {len(members)} pods go in one wave" if limit else None
 
 
 def _ready(behind: Behind) -> int:

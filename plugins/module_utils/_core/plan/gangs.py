@@ -26,6 +26,7 @@ _MARKS = (
 )
 _LEADER_WORKER_SET = "leaderworkerset.sigs.k8s.io/name"
 _GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
+_JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def gang_of(pod: Pod, behind: Behind | None) -> str | None:
@@ -48,4 +49,9 @@ def gang_of(pod: Pod, behind: Behind | None) -> str | None:
         name = pod.labels.get(key) or pod.annotations.get(key)
         if name:
             return f"{kind} {pod.namespace}/{name}"
-    return f"PodGroup {pod.namespace}/{pod.group}" if pod.group else None
+    if pod.group:
+        return f"PodGroup {pod.namespace}/{pod.group}"
+    if behind and behind.owner.kind == "Job" and behind.wanted > 1 and _JOB_INDEX in pod.annotations:
+        # Pods that know their rank, as torchrun's do. That they work alone cannot be seen from outside.
+        return f"indexed {behind}"
+    return None

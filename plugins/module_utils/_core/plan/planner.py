@@ -71,7 +71,7 @@ def make_plan(cluster: Cluster, wish: PlanOptions) -> Plan:
     search = Search(cluster, wish)
     steps = _steps(search, before)
     freed = {step.source for step in steps}
-    waves = in_waves(cluster, wish.audit.resource, steps, wish.limits, search.staying.begin)
+    waves = in_waves(cluster, wish.audit.resource, steps, wish.limits, search.staying.begin, search.staying.gang)
     after_cluster = _after(cluster, steps, search.wanted)
     after = measure(after_cluster, wish.audit)
     emptied = [n for n in after.survey.nodes if n.node.name in freed and not n.pods]

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from types import MappingProxyType
 
 from ..cluster.layout import Layout
 from ..cluster.scheduling import Fit
@@ -90,51 +92,71 @@ def _sorted(problem: Problem, moves: Iterable[Move]) -> list[Move]:
     return listed
 
 
+Gangs = Mapping[int, str]
+"""The gang of each pod that moves only with one, by ``id()``."""
+NO_GANGS: Gangs = MappingProxyType({})
+
+
+def units(moves: Iterable[PodMove], gangs: Gangs) -> Iterator[list[PodMove]]:
+    """The moves one by one, but those of a gang, which stand next to each other, together."""
+    for _gang, together in groupby(moves, lambda move: gangs.get(id(move.pod)) or id(move)):
+        yield list(together)
+
+
 def in_waves(
-    cluster: Cluster, resource: str, moves: Sequence[PodMove], limits: Limits, begin: Callable[[], Callable[[Pod], bool]]
+    cluster: Cluster,
+    resource: str,
+    moves: Sequence[PodMove],
+    limits: Limits,
+    begin: Callable[[], Callable[[Pod], bool]],
+    gangs: Gangs = NO_GANGS,
 ) -> list[list[PodMove]]:
     """The moves in waves. Within a wave nothing counts on what leaves in the same wave; the largest pods go first.
 
     Args:
         cluster: As it is before the first move.
         resource: The GPU resource.
-        moves: In an order in which every prefix is feasible.
+        moves: In an order in which every prefix is feasible, the members of a gang next to each other.
         limits: Evictions allowed in one wave.
         begin: Begins a wave and gives back what asks, and counts, whether the budgets allow one more eviction in it.
+        gangs: All members of a gang go in one wave.
     """
-    waves = _waves(cluster, resource, moves, limits, begin, overtaking=True)
+    told = list(units(moves, gangs))
+    waves = _waves(cluster, resource, told, limits, begin, gangs, overtaking=True)
     # Where pods have rules about one another, one that overtook may stand in another's way; in their order none does.
-    return waves if waves is not None else _waves(cluster, resource, moves, limits, begin, overtaking=False) or []
+    return waves if waves is not None else _waves(cluster, resource, told, limits, begin, gangs, overtaking=False) or []
 
 
 def _waves(
     cluster: Cluster,
     resource: str,
-    moves: Sequence[PodMove],
+    waiting: list[list[PodMove]],
     limits: Limits,
     begin: Callable[[], Callable[[Pod], bool]],
+    gangs: Gangs,
     *,
     overtaking: bool,
 ) -> list[list[PodMove]] | None:
     """Waves; None if with overtaking there came none in which the rest could go on."""
     layout, crowded = Layout(cluster), Layout(cluster)
     waves = []
-    waiting = list(moves)
     while waiting:
         allows = begin()
-        counts: Counter[object] = Counter()
+        within = Allowance(limits, gangs)
         wave: list[PodMove] = []
-        left: list[PodMove] = []
-        for move in waiting:
+        left: list[list[PodMove]] = []
+        for unit in waiting:
             # In the crowd all that leave in this wave are still where they were, and what waits has its place already: so
             # nothing that overtakes takes it.
-            may_go = (overtaking or not left) and _is_taken(crowded, resource, move)
-            if may_go and _within(counts, move, limits) and allows(move.pod):
-                counts.update(_counted(move))
-                wave.append(move)
+            may_go = overtaking or not left
+            for move in unit:
+                may_go = may_go and _is_taken(crowded, resource, move)
+                crowded.add(move.pod, move.target)
+            if may_go and within.lacks(unit) is None and all(allows(move.pod) for move in unit):
+                within.count(unit)
+                wave += unit
             else:
-                left.append(move)
-            crowded.add(move.pod, move.target)
+                left.append(unit)
         done = _made(layout, resource, sorted(wave, key=lambda m: _by_size(m, resource))) or _made(layout, resource, wave)
         if not done:
             if overtaking:
@@ -142,8 +164,9 @@ def _waves(
             raise AssertionError("a feasible order has a first move that every limit allows")
         for move in wave:
             crowded.remove(move.pod, move.source)
-        for move in left:
-            crowded.remove(move.pod, move.target)
+        for unit in left:
+            for move in unit:
+                crowded.remove(move.pod, move.target)
         waves.append(done)
         waiting = left
     return waves
@@ -170,11 +193,34 @@ def _made(layout: Layout, resource: str, wave: list[PodMove]) -> list[PodMove]:
     return wave
 
 
-def _counted(move: PodMove) -> tuple[object, ...]:
-    owner = move.pod.owner.uid or str(move.pod.owner) if move.pod.owner else move.pod.name
-    return ("total",), ("node", move.source), ("namespace", move.pod.namespace), ("workload", move.pod.namespace, owner)
+@dataclass(slots=True)
+class Allowance:
+    """What the limits still allow in a wave. A gang counts as one eviction of its workload, whatever its pods are of."""
 
+    limits: Limits
+    gangs: Gangs
+    counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
-def _within(counts: Counter[object], move: PodMove, limits: Limits) -> bool:
-    allowed = (limits.total, limits.per_node, limits.per_namespace, limits.per_workload)
-    return all(most is None or counts[what] < most for what, most in zip(_counted(move), allowed, strict=True))
+    def lacks(self, unit: Sequence[PodMove]) -> str | None:
+        """The name of the first limit that the moves would pass; None if they are within all."""
+        told = self._counted(unit)
+        for name in ("total", "per_node", "per_namespace", "per_workload"):
+            most = getattr(self.limits, name)
+            if most is not None and any(self.counts[key] + n > most for key, n in told.items() if key[0] == name):
+                return name
+        return None
+
+    def count(self, unit: Sequence[PodMove]) -> None:
+        """Count moves that go in this wave."""
+        self.counts.update(self._counted(unit))
+
+    def _counted(self, unit: Sequence[PodMove]) -> Counter[tuple[str, ...]]:
+        told: Counter[tuple[str, ...]] = Counter()
+        for move in unit:
+            told.update((("total",), ("per_node", move.source), ("per_namespace", move.pod.namespace)))
+        for move in unit:
+            owner = move.pod.owner.uid or str(move.pod.owner) if move.pod.owner else move.pod.name
+            gang = self.gangs.get(id(move.pod))
+            workload = ("per_workload", gang) if gang else ("per_workload", move.pod.namespace, owner)
+            told[workload] = 1 if gang else told[workload] + 1
+        return told

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from math import ceil
 
 from ..cluster.layout import Layout
@@ -17,14 +20,17 @@ from .evictable import staying
 from .heuristic import Outcome, lower_bound, options, solve
 from .options import PlanOptions
 from .problem import Goal, Problem, formulate
-from .schedule import PodMove, ordered
+from .schedule import PodMove, ordered, units
 
 COLD_START = 180.0
 """Seconds from scheduled to Ready that a pod costs where nothing is known: a 70B model takes about so long."""
 EXACT_SIZE = 40_000
 """Up to so many kinds times nodes ``auto`` lets the exact solver look."""
 ROUNDS = 20
-"""So often a plan is made anew because the scheduler would refuse one of its moves for what other pods are there."""
+"""So often a plan is made anew because the scheduler would refuse one of its moves for what other pods are there; then it
+aims at half as much."""
+NO_KIND = -1
+"""The kind of a move that no solver chose: of a gang's member that goes along."""
 
 
 class Search:
@@ -45,7 +51,7 @@ class Search:
         self.resource = wish.audit.resource
         self.layout = Layout(cluster)
         self.found: Survey = survey(self.layout, self.resource, wish.audit.selector)
-        self.staying = staying(self.layout, wish.rules)
+        self.staying = staying(self.layout, wish.rules, wish.limits)
         self.stays = self.staying.stays
         self.bound = 0
         self.proved = True
@@ -107,21 +113,21 @@ class Search:
         wanted = self.wish.solver == "exact" or (self.wish.solver == "auto" and small and not proved)
         if not wanted or not exact.available():
             return outcome, unit and len(outcome.moves) <= bound, bound
-        count = max(outcome.gained, 1) if wished is None else wished
+        aim = max(outcome.gained, 1) if wished is None else wished
         climbing = wished is None
         while True:
-            hint = outcome if outcome.gained >= count else None
-            proof = exact.solve(problem, count, hint, seconds=self.wish.time_limit, seed=self.wish.seed)
+            hint = outcome if outcome.gained >= aim else None
+            proof = exact.solve(problem, aim, hint, seconds=self.wish.time_limit, seed=self.wish.seed)
             usable = proof.outcome and ordered(problem, proof.outcome.moves) is not None
             if usable and proof.outcome and self._affordable(proof.outcome):
                 self.solver, outcome, proved = "exact", proof.outcome, proof.optimal
                 bound = max(bound, ceil(proof.bound - 1e-6) if unit else 0)
                 if climbing:
-                    count += 1
+                    aim += 1
                     continue
-            elif not climbing and count > (least := max(outcome.gained, 1)):
+            elif not climbing and aim > (least := max(outcome.gained, 1)):
                 # What was wished cannot be had: from what is known upwards to the most that can.
-                count, climbing = least, True
+                aim, climbing = least, True
                 continue
             return outcome, proved and unit, min(bound, len(outcome.moves)) if unit else bound
 
@@ -148,19 +154,21 @@ class Search:
         """Moves for a goal that the scheduler would make, every one of them when its turn comes."""
         problem = whole = self.formulate(goal, guest)
         certain = problem.certain
-        for _round in range(ROUNDS):
+        for attempt in count(1):
             outcome, proved, bound = self.best(problem)
             steps = ordered(problem, outcome.moves)
             if steps is None:
                 self.notes.append("some moves wait for one another; the plan aims at less")
                 problem, certain = replace_count(problem, max(0, outcome.gained - 1)), False
                 continue
-            if torn := self._torn(steps):
-                # All members move or none; not all of this gang would.
-                self.settled |= {id(pod) for pod in torn}
-                problem, certain = self.formulate(goal, guest), False
-                continue
+            chosen = len(steps)
+            steps, stuck = self._with_gangs(steps, problem)
             refused = self._refused(steps)
+            if stuck or (refused and refused[0] == NO_KIND):
+                held = stuck or next(pods for pods in self.staying.gangs.values() if refused and refused[2] in pods)
+                self.settled |= {id(pod) for pod in held}
+                problem, certain = self.formulate(problem.goal, guest), False
+                continue
             if refused is None:
                 if not certain:
                     # What other pods forbid now they may not forbid once they have moved.
@@ -168,37 +176,119 @@ class Search:
                     bound = min(bound, lower_bound(anywhere, options(anywhere), outcome.gained))
                 if not self.wanted:
                     # Room for the first of several pods takes no fewer evictions than room for them all.
-                    self.bound, self.proved = max(self.bound, bound), self.proved and proved
+                    self.bound = max(self.bound, bound)
+                    self.proved = self.proved and proved and len(steps) in (chosen, bound)
                 self.gained += outcome.gained
                 self.evictions += len(steps)
                 return steps
             certain = False
-            kind, target = refused
-            problem.kinds[kind].nodes -= {problem.names.index(target)}
-        self.notes.append(f"after {ROUNDS} plans the scheduler would still refuse a move for what other pods are there")
-        return []
+            problem.kinds[refused[0]].nodes -= {problem.names.index(refused[1])}
+            if attempt % ROUNDS == 0:
+                self.notes.append(f"{ROUNDS} plans had a move that other pods forbid; the plan aims at less")
+                problem = replace_count(problem, outcome.gained // 2)
+        raise AssertionError("what aims at nothing is never refused")
 
-    def _torn(self, steps: list[PodMove]) -> tuple[Pod, ...]:
-        """The members of a gang of which the moves take some and leave some."""
-        moved = {id(step.pod) for step in steps}
-        gangs = (members for _name, members in sorted(self.staying.gangs.items()))
-        torn = (members for members in gangs if 0 < sum(id(pod) in moved for pod in members) < len(members))
-        return next(torn, ())
+    def _with_gangs(self, steps: list[PodMove], problem: Problem) -> tuple[list[PodMove], tuple[Pod, ...]]:
+        """The moves with every gang that they touch moved whole and at one go; and the members of one that cannot be."""
+        for _name, members in sorted(self.staying.gangs.items()):
+            moved = {id(step.pod) for step in steps}
+            missing = [pod for pod in members if id(pod) not in moved]
+            if len(missing) == len(members):
+                continue
+            more = self._along(steps, missing, problem)
+            most = self.wish.max_evictions
+            if more is None or (most is not None and self.evictions + len(steps) + len(more) > most):
+                return steps, members
+            among = {id(pod) for pod in members}
+            together = [*(step for step in steps if id(step.pod) in among), *more]
+            places = [number for number, step in enumerate(steps) if id(step.pod) in among]
+            for place in (places[-1], places[0]):
+                before = [step for step in steps[:place] if id(step.pod) not in among]
+                after = [step for step in steps[place:] if id(step.pod) not in among]
+                told = [*before, *together, *after]
+                refused = self._refused(told)
+                if refused is None or id(refused[2]) not in among:
+                    break
+            else:
+                return steps, members
+            steps = told
+        return steps, ()
 
-    def _refused(self, steps: list[PodMove]) -> tuple[int, str] | None:
-        """The first kind and node of which the scheduler would say no, other pods being where they then are."""
+    def _along(self, steps: list[PodMove], pods: list[Pod], problem: Problem) -> list[PodMove] | None:
+        """Places for pods that must go along once all else has moved, tightest first; None where one finds none."""
+        made: list[PodMove] = []
+        left = {step.source for step in steps}
+        with self._moved(steps):
+            for pod in sorted(pods, key=lambda pod: (-pod.requests.get(self.resource, 0), pod.namespace, pod.name)):
+                self.layout.remove(pod, pod.node)
+                target = self._spare(pod, left, problem)
+                self.layout.add(pod, pod.node)
+                if target is None:
+                    break
+                self.layout.add(pod, target)
+                made.append(PodMove(pod, NO_KIND, pod.node, target))
+            for step in made:
+                self.layout.remove(step.pod, step.target)
+        return made if len(made) == len(pods) else None
+
+    def _spare(self, pod: Pod, left: set[str], problem: Problem) -> str | None:
+        """The node that takes a pod without spoiling what counts, the one with the fewest GPUs to spare."""
+        fit, gpus = self._fit(pod), pod.requests.get(self.resource, 0)
+        found = []
+        for number, name in enumerate(problem.names):
+            node = self.cluster.nodes[name]
+            room = problem.room(number, tuple(self.layout.room(node, resource) for resource in problem.resources))
+            if name != pod.node and name not in left and gpus <= room and not fit.refusals(node):
+                found.append((room, name))
+        return min(found)[1] if found else None
+
+    def _refused(self, steps: list[PodMove]) -> tuple[int, str, Pod] | None:
+        """The kind, node and pod of the first move of which the scheduler would say no, other pods being where they then are.
+
+        Of a gang all members are still where they were while the first replacements come.
+        """
         done: list[PodMove] = []
+        with self._moved(done):
+            for unit in units(steps, self.staying.gang):
+                refused = self._crowded(unit)
+                if refused:
+                    return refused.kind, refused.target, refused.pod
+                for step in unit:
+                    self.layout.remove(step.pod, step.source)
+                    self.layout.add(step.pod, step.target)
+                    done.append(step)
+        return None
+
+    def _crowded(self, unit: list[PodMove]) -> PodMove | None:
+        """The first of moves made at once of which the scheduler would say no."""
+        if len(unit) == 1:
+            (step,) = unit
+            self.layout.remove(step.pod, step.source)
+            taken = not self._fit(step.pod).refusals(self.cluster.nodes[step.target])
+            self.layout.add(step.pod, step.source)
+            return None if taken else step
+        made: list[PodMove] = []
+        refused = None
+        for step in unit:
+            if self._fit(step.pod).refusals(self.cluster.nodes[step.target]):
+                refused = step
+                break
+            self.layout.add(step.pod, step.target)
+            made.append(step)
+        for step in made:
+            self.layout.remove(step.pod, step.target)
+        return refused
+
+    @contextmanager
+    def _moved(self, steps: list[PodMove]) -> Iterator[None]:
+        """The layout as it is after moves; afterwards it is as before, moves that were added to the list undone too."""
+        for step in steps:
+            self.layout.remove(step.pod, step.source)
+            self.layout.add(step.pod, step.target)
         try:
-            for step in steps:
-                self.layout.remove(step.pod, step.source)
-                if self._fit(step.pod).refusals(self.cluster.nodes[step.target]):
-                    self.layout.add(step.pod, step.source)
-                    return step.kind, step.target
-                self.layout.add(step.pod, step.target)
-                done.append(step)
-            return None
+            yield
         finally:
-            for step in reversed(done):
+            for step in reversed(steps):
                 self.layout.remove(step.pod, step.target)
                 self.layout.add(step.pod, step.source)
 

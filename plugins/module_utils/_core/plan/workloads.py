@@ -25,6 +25,7 @@ class Behind:
         owners: The pod's controller, that one's controller and so on, as far as they were read.
         read: Whether the workload's own number of replicas was read.
         wanted: That number, or else the number of pods seen that are not being deleted.
+        retries: How many pods a Job may lose before it fails; None where evictions do not count, or that is not known.
         pods: All active pods of the workload.
     """
 
@@ -33,6 +34,7 @@ class Behind:
     owners: tuple[Owner, ...]
     read: bool
     wanted: int
+    retries: int | None = None
     pods: list[Pod] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -77,9 +79,9 @@ class Workloads:
             # A ReplicaSet knows its own number where its Deployment was not read.
             top, known = owner, self.cluster.workloads[owner.kind, namespace, owner.name]
             wanted = known.replicas
-        return self._by_workload.setdefault(
-            (namespace, top), Behind(namespace, top, owners, wanted is not None, 0 if wanted is None else wanted)
-        )
+        retries = known.retries if known and _same(known.uid, top.uid) else None
+        behind = Behind(namespace, top, owners, wanted is not None, 0 if wanted is None else wanted, retries)
+        return self._by_workload.setdefault((namespace, top), behind)
 
     def _owners(self, namespace: str, owner: Owner | None) -> Iterator[Owner]:
         told: set[Owner] = set()

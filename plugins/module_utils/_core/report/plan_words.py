@@ -35,6 +35,7 @@ STAYS = {
     "Volume": "with a volume that may not be reached from elsewhere",
     "SeveralBudgets": "of several disruption budgets, which the Eviction API refuses",
     "SingleReplica": "the only replica of its workload",
+    "JobRetries": "of a Job that may fail if it loses them",
     "BudgetUnknown": "of a disruption budget that cannot be counted",
     "Budget": "of a disruption budget that allows no eviction now",
     "ReplicaPending": "of a workload that has a pod pending",

@@ -280,10 +280,15 @@ KINDS: dict[str, Shape] = {
         (),
         ("observedGeneration", "desiredNumberScheduled", "currentNumberScheduled", "numberReady", "numberAvailable"),
     ),
-    "Job": _workload(
-        ("parallelism", "completions", "completionMode", "suspend"),
-        ("active", "ready", "succeeded", "failed", "startTime", "completionTime"),
-    ),
+    "Job": {
+        **_TOP,
+        "spec": {
+            "selector": _SELECTOR,
+            "podFailurePolicy": {"rules": [{"action": _plain, "onPodConditions": [_plain_fields("type", "status")]}]},
+            **_plain_fields("parallelism", "completions", "completionMode", "suspend", "backoffLimit", "backoffLimitPerIndex"),
+        },
+        "status": _plain_fields("active", "ready", "succeeded", "failed", "startTime", "completionTime"),
+    },
     "Namespace": {**_TOP, "status": _plain_fields("phase")},
     "PersistentVolume": {
         **_TOP,

@@ -332,6 +332,13 @@ def test_a_mark_of_the_users_keeps_a_pod() -> None:
             [serving(n, owner="StatefulSet/s", labels={"leaderworkerset.sigs.k8s.io/name": "lws"}) for n in "ab"],
             "LeaderWorkerSet default/lws",
         ),
+        (
+            [
+                serving(n, owner="Job/torch", annotations={"batch.kubernetes.io/job-completion-index": str(i)})
+                for i, n in enumerate("ab")
+            ],
+            "indexed Job default/torch",
+        ),
     ],
 )
 def test_members_of_a_gang_stay_unless_gangs_are_movable_and_then_go_together(members: list[Object], gang: str) -> None:
@@ -339,6 +346,37 @@ def test_members_of_a_gang_stay_unless_gangs_are_movable_and_then_go_together(me
     layout, staying_ones = found(*members, movable_gangs=True)
     assert staying_ones.stays == {}
     assert staying_ones.gangs == {gang: (pod_of(layout, "a"), pod_of(layout, "b"))}
+
+
+def job(**spec: Any) -> Object:
+    failed = spec.pop("failed", 0)
+    return {**workload("Job", "etl", 2), "spec": {"parallelism": 2, **spec}, "status": {"failed": failed}}
+
+
+IGNORED = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]}
+COUNTED = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]}}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "left"),
+    [
+        ({}, None),
+        ({"failed": 4}, None),
+        ({"failed": 5}, 1),
+        ({"backoffLimit": 0}, 0),
+        ({"backoffLimit": 1}, 1),
+        ({"backoffLimit": 1, "failed": 3}, 0),
+        ({"backoffLimit": 0, "podFailurePolicy": IGNORED}, None),
+        ({"backoffLimit": 0, "podFailurePolicy": COUNTED}, 0),
+        ({"backoffLimitPerIndex": 0}, 0),
+        ({"backoffLimitPerIndex": 1}, None),
+        ({"backoffLimitPerIndex": 1, "failed": 1}, 0),
+    ],
+)
+def test_pods_of_a_job_that_might_fail_for_losing_them_stay(spec: dict[str, Any], left: int | None) -> None:
+    pods = [serving(n, owner="Job/etl") for n in "ab"]
+    told = None if left is None else f"Job default/etl may lose {left} more pods before it fails, and has 2"
+    assert stay_of("a", *pods, job(**spec)) == (told and Stay(Reason.RETRIES, told))
 
 
 BERT = "PyTorchJob default/bert moves whole or not at all, and"

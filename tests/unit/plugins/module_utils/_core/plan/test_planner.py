@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan import exact
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan import exact, search
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.evictable import Rules
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.options import PlanOptions
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.plan import plan
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.schedule import Limits
 from ansible_collections.gpuops.defrag.plugins.module_utils._snapshot import read_objects
-from ansible_collections.gpuops.defrag.tests.unit.builders import PRODUCT, Object, node, pod, serving
+from ansible_collections.gpuops.defrag.tests.unit.builders import NODE_NAME, PRODUCT, REQUIRED, Object, node, pod, serving
 
 SOLVERS = ["heuristic", "exact"]
 EXAMPLES = Path(__file__).resolve().parents[6] / "examples"
@@ -322,6 +323,81 @@ def test_of_a_gang_all_members_move_or_none(solver: str) -> None:
     apart = [node("n1"), member("w1", "n1"), node("n2"), pod("base", 6, "n2"), node("n3", 4), member("w2", "n3", 4)]
     assert planned(apart, rules=rules, solver=solver)["waves"] == []
     assert planned(both, solver=solver)["waves"] == []
+
+
+GANGS = Rules(movable_singletons=True, movable_gangs=True)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_member_that_nobody_needs_away_goes_along_even_one_without_gpus(solver: str) -> None:
+    launcher = serving("launcher", "n3", None, owner="PyTorchJob/train")
+    objects = [node("n1"), member("w1", "n1"), node("n2"), pod("base", 6, "n2"), node("n3"), pod("full", 8, "n3"), launcher]
+    found = planned(objects, rules=GANGS, count=1, solver=solver)
+    assert len(found["waves"]) == 1
+    assert {(m["pod"], m["from"], m["to"]) for m in found["waves"][0]} >= {("w1", "n1", "n2")}
+    assert sorted(m["pod"] for m in found["waves"][0]) == ["launcher", "w1"]
+    assert found["slots_gained"]["8"] == 1
+    assert planned(objects, rules=GANGS, count=1, max_evictions=1, solver=solver)["verdict"] == "Blocked"
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_gang_goes_in_one_wave_however_many_pods_its_workload_may_lose(solver: str) -> None:
+    objects = [node("n1"), member("w1", "n1"), member("w2", "n1"), node("n2"), pod("base", 6, "n2")]
+    waves = planned(objects, rules=GANGS, limits=Limits(per_workload=1), solver=solver)["waves"]
+    assert [[m["pod"] for m in wave] for wave in waves] == [["w1", "w2"]]
+
+
+@pytest.mark.parametrize("limits", [Limits(per_node=1), Limits(per_namespace=1), Limits(total=1)])
+def test_a_gang_that_the_limits_do_not_let_go_at_once_stays_and_says_which(limits: Limits) -> None:
+    objects = [node("n1"), member("w1", "n1"), member("w2", "n1"), node("n2"), pod("base", 6, "n2")]
+    found = planned(objects, rules=GANGS, limits=limits)
+    name = next(name for name in ("per_node", "per_namespace", "total") if getattr(limits, name))
+    assert found["verdict"] == "Blocked"
+    assert {skip["reason"] for skip in found["skipped"] if skip["pod"] != "base"} == {"Gang"}
+    assert f"limits.{name} 1 does not let its 2 pods go in one wave" in found["skipped"][-1]["detail"]
+
+
+def test_gangs_move_whole_or_not_at_all_in_random_clusters() -> None:
+    moved = 0
+    for seed in range(150):
+        draw = random.Random(seed)
+        objects = [node(f"n{number}") for number in range(6)]
+        free = dict.fromkeys((f"n{number}" for number in range(6)), 8)
+        for number in range(14):
+            on, gpus = draw.choice(sorted(free)), draw.choice((1, 1, 2, 4))
+            if free[on] < gpus:
+                continue
+            free[on] -= gpus
+            gang = draw.choice((None, "a", "b", "c"))
+            objects.append(
+                serving(f"p{number:02}", on, gpus, owner=f"PyTorchJob/{gang}" if gang else f"ReplicaSet/r{number}"),
+            )
+        members: dict[str, set[Any]] = {}
+        for each in objects:
+            for owner in each["metadata"].get("ownerReferences", ()):
+                if owner["kind"] == "PyTorchJob":
+                    members.setdefault(owner["name"], set()).add(each["metadata"]["name"])
+        found = planned(objects, rules=GANGS, slot_size=draw.choice((4, 8)), kind=draw.choice(("slots", "free_nodes")))
+        waves: list[set[Any]] = [{m["pod"] for m in wave} for wave in found["waves"]]
+        for mates in members.values():
+            touched = [wave & mates for wave in waves if wave & mates]
+            assert touched in ([], [mates]), seed
+            moved += bool(touched)
+    assert moved > 30
+
+
+# Rules between pods.
+
+
+def test_where_other_pods_forbid_plan_after_plan_it_aims_at_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "ROUNDS", 1)
+    term = {"topologyKey": NODE_NAME, "labelSelector": {"matchLabels": {"app": "x"}}}
+    apart: Any = {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
+    both = [serving(f"x{n}", f"n{n}", 2, owner=f"ReplicaSet/x{n}", labels={"app": "x"}, **apart) for n in (1, 2)]
+    objects = [*(node(f"n{n}") for n in range(1, 5)), *both, pod("a", 4, "n3"), pod("b", 4, "n4")]
+    found = planned(objects, rules=Rules(movable_singletons=True))
+    assert "1 plans had a move that other pods forbid; the plan aims at less" in found["notes"]
+    assert (found["verdict"], found["slots_gained"]["8"]) == ("Recommended", 1)
 
 
 # Options.
