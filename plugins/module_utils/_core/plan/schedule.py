@@ -128,8 +128,8 @@ def _waves(
         for move in waiting:
             # In the crowd all that leave in this wave are still where they were, and what waits has its place already: so
             # nothing that overtakes takes it.
-            may_go = (overtaking or not left) and _is_taken(crowded, resource, move)
-            if may_go and _within(counts, move, limits) and allows(move.pod):
+            may_go = (overtaking or not left) and _within(counts, move, limits) and _is_taken(crowded, resource, move)
+            if may_go and allows(move.pod):
                 counts.update(_counted(move))
                 wave.append(move)
             else:
