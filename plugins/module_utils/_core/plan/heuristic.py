@@ -155,9 +155,14 @@ def _cheapest(problem: Problem, held: dict[int, int], need: int, effort: Sequenc
     return best[need][2]
 
 
-def solve(problem: Problem) -> Outcome:
-    """The cheapest moves found for the goal; for less than the goal where it is not reached."""
-    known = options(problem)
+def solve(problem: Problem, known: Sequence[Option] | None = None) -> Outcome:
+    """The cheapest moves found for the goal; for less than the goal where it is not reached.
+
+    Args:
+        problem: The problem.
+        known: Its options, if they were looked for before: neither the count nor the nodes of kinds change them.
+    """
+    known = options(problem) if known is None else known
     most = len(known)
     wanted = most if problem.goal.count is None else min(problem.goal.count, most)
     outcome = _for(problem, known, wanted) if problem.goal.count is not None else None

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from ..cluster.layout import Layout
 from ..cluster.pools import GpuNode
-from ..cluster.scheduling import AMOUNTS, Fit, covers, refuses, tolerates
-from ..kube.model import PODS, Placement, Pod
+from ..cluster.scheduling import Domains, Fit, reaches, refuses, tolerates
+from ..kube.model import PODS, Placement, Pod, Volume
 
 Amounts = tuple[int, ...]
 
@@ -180,10 +180,10 @@ class _Places:
         for number, node in enumerate(nodes):
             self.pools[node.pool] = self.pools.get(node.pool, frozenset()) | {number}
         self.open = frozenset(number for number, node in enumerate(nodes) if node.usable and node.healthy)
-        self.by_rules: dict[Placement, frozenset[int]] = {}
+        self.by_rules: dict[object, frozenset[int]] = {}
         self.by_pod: dict[object, frozenset[int]] = {}
-        self.repelling = {term for pods in layout.pods.values() for pod in pods for term in pod.placement.anti_affinity}
-        self.repelled: dict[object, bool] = {}
+        self.by_volume: dict[object, frozenset[int]] = {}
+        self.by_label: dict[str | None, dict[str | None, set[int]]] = {}
         self.certain = True
 
     def likeness(self, pod: Pod, node: int) -> object:
@@ -210,23 +210,40 @@ class _Places:
 
     def _is_repelled(self, pod: Pod) -> bool:
         """Whether the anti-affinity of some pod anywhere is about this one."""
-        if not self.repelling:
-            return False
-        key = pod.namespace, tuple(sorted(pod.labels.items()))
-        if key not in self.repelled:
-            self.repelled[key] = any(covers(self.layout.cluster, term, pod) for term in self.repelling)
-        return self.repelled[key]
+        return bool(self.layout.repelling and self.layout.census.is_repelled(pod))
 
     def _by_rules(self, rules: Placement) -> frozenset[int]:
-        if rules not in self.by_rules:
+        key = rules.node_selector, rules.node_terms, rules.tolerations
+        if key not in self.by_rules:
             nodes = ((number, self.nodes[number].node) for number in self.open)
-            self.by_rules[rules] = frozenset(i for i, node in nodes if not refuses(rules, node) and tolerates(rules, node))
-        return self.by_rules[rules]
+            self.by_rules[key] = frozenset(i for i, node in nodes if not refuses(rules, node) and tolerates(rules, node))
+        return self.by_rules[key]
 
     def _by_fit(self, pod: Pod) -> frozenset[int]:
         self.certain = False
         key = (pod.placement, pod.namespace, tuple(sorted(pod.labels.items())), pod.owner, pod.node)
         if key not in self.by_pod:
             fit = Fit(pod, self.layout, self.resource)
-            self.by_pod[key] = frozenset(n for n in self.open if AMOUNTS.issuperset(fit.refusals(self.nodes[n].node)))
+            found = frozenset[int]() if fit.barred else self._by_rules(pod.placement)
+            for volume in fit.volumes:
+                found &= self._by_volume(volume)
+            for domains in fit.domains:
+                found = self._outside(domains, found)
+            self.by_pod[key] = found
         return self.by_pod[key]
+
+    def _by_volume(self, volume: Volume) -> frozenset[int]:
+        key = volume.node_terms, tuple(sorted(volume.labels.items()))
+        if key not in self.by_volume:
+            self.by_volume[key] = frozenset(n for n in self.open if reaches(volume, self.nodes[n].node))
+        return self.by_volume[key]
+
+    def _outside(self, domains: Domains, found: frozenset[int]) -> frozenset[int]:
+        """Those of the nodes that are not in the domains; whole domains are set apart, no node is asked."""
+        labelled = self.by_label.get(domains.key)
+        if labelled is None:
+            labelled = self.by_label[domains.key] = defaultdict(set)
+            for number in self.open:
+                labelled[domains.value(self.nodes[number].node)].add(number)
+        named = set[int]().union(*(labelled[value] for value in domains.values if value in labelled))
+        return found & named if domains.admits else found - named

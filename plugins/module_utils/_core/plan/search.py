@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
@@ -17,7 +17,7 @@ from ..cluster.scheduling import Fit
 from ..kube.model import Cluster, Pod
 from . import exact
 from .evictable import staying
-from .heuristic import Outcome, lower_bound, options, solve
+from .heuristic import Option, Outcome, lower_bound, options, solve
 from .options import PlanOptions
 from .problem import Goal, Problem, formulate
 from .schedule import PodMove, ordered, units
@@ -101,10 +101,10 @@ class Search:
             guest=guest,
         )
 
-    def best(self, problem: Problem) -> tuple[Outcome, bool, int]:
-        """Moves, whether they are proved the cheapest, and the fewest evictions for what they gain."""
-        outcome = self._within_budget(problem, solve(problem))
-        bound = lower_bound(problem, options(problem), outcome.gained)
+    def best(self, problem: Problem, known: Sequence[Option]) -> tuple[Outcome, bool, int]:
+        """Of a problem and its options: moves, whether they are proved the cheapest, and the fewest evictions for the gain."""
+        outcome = self._within_budget(problem, known, solve(problem, known))
+        bound = lower_bound(problem, known, outcome.gained)
         unit = all(kind.cost == 1.0 for kind in problem.kinds)
         wished = problem.goal.count
         full = outcome.gained == wished if wished is not None else False
@@ -135,7 +135,7 @@ class Search:
         most = self.wish.max_evictions
         return most is None or self.evictions + len(outcome.moves) <= most
 
-    def _within_budget(self, problem: Problem, outcome: Outcome) -> Outcome:
+    def _within_budget(self, problem: Problem, known: Sequence[Option], outcome: Outcome) -> Outcome:
         """Less is aimed at where the plan would evict more than it may."""
         low, high = 0, outcome.gained
         best = Outcome([], 0, 0.0)
@@ -143,7 +143,7 @@ class Search:
             return outcome
         while low < high - 1:
             middle = (low + high) // 2
-            found = solve(replace_count(problem, middle))
+            found = solve(replace_count(problem, middle), known)
             if self._affordable(found) and found.gained >= middle:
                 best, low = found, middle
             else:
@@ -153,9 +153,9 @@ class Search:
     def moves(self, goal: Goal, guest: Pod | None = None) -> list[PodMove]:
         """Moves for a goal that the scheduler would make, every one of them when its turn comes."""
         problem = whole = self.formulate(goal, guest)
-        certain = problem.certain
+        certain, known = problem.certain, options(problem)
         for attempt in count(1):
-            outcome, proved, bound = self.best(problem)
+            outcome, proved, bound = self.best(problem, known)
             steps = ordered(problem, outcome.moves)
             if steps is None:
                 self.notes.append("some moves wait for one another; the plan aims at less")
@@ -168,6 +168,7 @@ class Search:
                 held = stuck or next(pods for pods in self.staying.gangs.values() if refused and refused[2] in pods)
                 self.settled |= {id(pod) for pod in held}
                 problem, certain = self.formulate(problem.goal, guest), False
+                known = options(problem)
                 continue
             if refused is None:
                 if not certain:
