@@ -122,11 +122,13 @@ class Census:
         for claim in placement.volume_claims:
             _shift(self._claims[pod.namespace, claim], id(pod), number)
 
+    def counts(self, query: Query) -> Mapping[str, int]:
+        """How many pods a query finds in each domain; a domain without any has no entry."""
+        return self._tally(query).counts
+
     def others(self, pod: Pod, query: Query) -> Mapping[str, int]:
-        """How many pods but this one a query finds in each domain; a domain without any has no entry."""
-        tally = self._tallies.get(query)
-        if tally is None:
-            tally = self._tallies[query] = self._counted(query)
+        """The same without one pod."""
+        tally = self._tally(query)
         return self._without(pod, tally) if self._finds(query, pod) else tally.counts
 
     def is_repelled(self, pod: Pod) -> bool:
@@ -190,6 +192,11 @@ class Census:
             for label in (*pod.labels.items(), None):
                 self._labelled[label].append(alike)
         return alike
+
+    def _tally(self, query: Query) -> _Tally:
+        if query not in self._tallies:
+            self._tallies[query] = self._counted(query)
+        return self._tallies[query]
 
     def _counted(self, query: Query) -> _Tally:
         tally = _Tally(query.key, query.nodes)

@@ -9,7 +9,7 @@ docstring. Preferences do not count: they change where a pod goes, never whether
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -103,6 +103,23 @@ class Domains:
         return (self.value(node) in self.values) != self.admits
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many pods under one rule a domain takes, where each that comes closes it to others under the same rule.
+
+    Attributes:
+        rule: Equal for pods under the same rule.
+        key: The label that tells the domain; None for the name of the node.
+        usual: How many more a domain takes.
+        left: By domain, where it is another number: all that are there now are counted.
+    """
+
+    rule: Hashable
+    key: str | None
+    usual: int
+    left: Mapping[str, int]
+
+
 class Fit:
     """The checks for one pod, with what they need of all other pods counted once.
 
@@ -192,7 +209,7 @@ class Fit:
         if census is None:
             return
         if placement.host_ports:
-            yield Domains(Refusal.HOST_PORT, None, census.conflicting(placement.host_ports))
+            yield Domains(Refusal.HOST_PORT, None, frozenset(census.conflicting(placement.host_ports)))
         for constraint in placement.spread:
             yield self._crowded(constraint, census)
         if placement.affinity:
@@ -217,8 +234,36 @@ class Fit:
         for key, values in found.items():
             yield Domains(Refusal.POD_AFFINITY, key, _UNLABELLED if first else values, admits=not first)
 
+    def shares(self) -> Iterator[Share]:
+        """What this pod and others under the same rules have to share."""
+        placement, census = self.pod.placement, self.layout.census if self._is_social() else None
+        if census is None:
+            return
+        for port in placement.host_ports:
+            yield Share((port.protocol, port.port), None, 1, dict.fromkeys(census.conflicting((port,)), 0))
+        for term in placement.anti_affinity:
+            if covers(self.layout.cluster, term, self.pod):
+                counts = census.counts(Query((term,), term.topology_key))
+                yield Share(term, term.topology_key, 1, {value: 1 - number for value, number in counts.items()})
+        for constraint in placement.spread:
+            if constraint.selector is not None and constraint.selector.matches(self.pod.labels):
+                query, domains = self._counted(constraint, census)
+                counts = census.counts(query)
+                most = constraint.max_skew + _least(constraint, counts, domains)
+                yield Share((constraint, query), query.key, most, {value: most - number for value, number in counts.items()})
+
     def _crowded(self, constraint: SpreadConstraint, census: Census) -> Domains:
         """Spread: domains in which one more pod would be too many."""
+        query, domains = self._counted(constraint, census)
+        others = census.others(self.pod, query)
+        itself = int(constraint.selector is not None and constraint.selector.matches(self.pod.labels))
+        least = _least(constraint, others, domains)
+        # A skew of 1 at least is allowed, so that a domain without such pods is never too full.
+        full = frozenset(value for value, number in others.items() if number + itself - least > constraint.max_skew)
+        return Domains(Refusal.TOPOLOGY_SPREAD, query.key, full | _UNLABELLED)
+
+    def _counted(self, constraint: SpreadConstraint, census: Census) -> tuple[Query, int]:
+        """What a spread constraint counts, and in how many domains."""
         placement, key, selector = self.pod.placement, constraint.topology_key, constraint.selector
         # With several constraints a node counts only if it has all their keys.
         keys = frozenset(each.topology_key for each in placement.spread)
@@ -233,17 +278,15 @@ class Fit:
             )
 
         nodes = census.nodes((keys, affinity, tolerations), counts)
-        domains = census.domains(nodes, key)
         # An empty selector counts no pod, though it matches this one.
         counted = selector if selector is not None and selector.requirements else None
         term = AffinityTerm(key, counted, (self.pod.namespace,), None)
-        others = census.others(self.pod, Query((term,), key, nodes, lasting=True))
-        itself = int(selector is not None and selector.matches(self.pod.labels))
-        enough = domains >= constraint.min_domains
-        least = min(others.values(), default=0) if enough and len(others) == domains else 0
-        # A skew of 1 at least is allowed, so that a domain without such pods is never too full.
-        full = frozenset(value for value, number in others.items() if number + itself - least > constraint.max_skew)
-        return Domains(Refusal.TOPOLOGY_SPREAD, key, full | _UNLABELLED)
+        return Query((term,), key, nodes, lasting=True), census.domains(nodes, key)
+
+
+def _least(constraint: SpreadConstraint, counts: Mapping[str, int], domains: int) -> int:
+    """How many pods the emptiest domain has; none where there are too few domains."""
+    return min(counts.values(), default=0) if domains >= constraint.min_domains and len(counts) == domains else 0
 
 
 def reaches(volume: Volume, node: Node) -> bool:

@@ -105,6 +105,10 @@ class Staying:
     notes: tuple[str, ...]
     _check: _Check
 
+    def members(self, pod: Pod) -> tuple[Pod, ...]:
+        """The gang that moves with a pod; none for one that moves alone."""
+        return self.gangs[self.gang[id(pod)]] if id(pod) in self.gang else ()
+
     def begin(self) -> Callable[[Pod], bool]:
         """Begin a wave, with all replacements of earlier ones ready.
 

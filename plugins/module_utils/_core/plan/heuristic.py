@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil, inf
 
-from .problem import Amounts, Problem
+from .problem import Amounts, Cap, Problem
 
 TRIES = 200
 """So many choices of nodes are tried before less is aimed at."""
@@ -297,6 +298,8 @@ class _Packing:
         placed: Pods by the node they were placed on: (kind, source).
         shelves: Nodes that may receive, by the GPUs that may be taken on them; on a shelf those with least left of the
             other resources first.
+        caps: The problem's caps by kind, each with its number.
+        came: Pods that came, less those that left, by the number of a cap and the domain.
     """
 
     problem: Problem
@@ -305,6 +308,35 @@ class _Packing:
     held: list[dict[int, int]]
     placed: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     shelves: dict[int, list[tuple[Amounts, int]]] = field(default_factory=dict)
+    caps: dict[int, list[tuple[int, Cap]]] = field(default_factory=dict)
+    came: Counter[tuple[int, str]] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        """Sort the caps by kind."""
+        for number, cap in enumerate(self.problem.caps):
+            for kind in cap.kinds:
+                self.caps.setdefault(kind, []).append((number, cap))
+
+    def admits(self, node: int, kind: int) -> bool:
+        """Whether the caps let one more pod of a kind come to a node."""
+        for number, cap in self.caps.get(kind, ()):
+            domain = cap.domains[node]
+            limit = cap.limit(domain)
+            if domain is not None and limit is not None and self.came[number, domain] >= limit:
+                return False
+        return True
+
+    def come(self, node: int, kind: int, sign: int) -> None:
+        """A pod of a kind comes to a node (+1) that may receive, or goes again (-1)."""
+        self.shift(node, self.problem.kinds[kind].demand, -sign)
+        self.count(node, kind, sign)
+
+    def count(self, node: int, kind: int, sign: int) -> None:
+        """Count a pod of a kind that comes to a node (+1) or leaves it (-1) for the caps."""
+        for number, cap in self.caps.get(kind, ()):
+            domain = cap.domains[node]
+            if domain is not None:
+                self.came[number, domain] += sign
 
     def room(self, node: int) -> int:
         return self.problem.room(node, tuple(self.free[node]))
@@ -334,7 +366,7 @@ class _Packing:
             shelf = self.shelves[room]
             # Those with less of the first other resource than it takes need not be looked at.
             for _left, node in shelf[bisect_left(shelf, (which.demand[1:2], -1)) :]:
-                if node != but and node in which.nodes and self.fits(node, which.demand):
+                if node != but and node in which.nodes and self.fits(node, which.demand) and self.admits(node, kind):
                     return node
         return None
 
@@ -361,6 +393,8 @@ def _pack(problem: Problem, chosen: Sequence[Option], count: int) -> Outcome | N
         # A node that is free already is to stay free, of pods without GPUs too.
         if node not in leaving and (problem.goal.slot_size or node not in problem.bare):
             packing.put(node)
+    for kind, node in pods:
+        packing.count(node, kind, -1)
     extra: list[Move] = []
     for pod in pods:
         if not _place(packing, pod, extra):
@@ -370,7 +404,6 @@ def _pack(problem: Problem, chosen: Sequence[Option], count: int) -> Outcome | N
 
 
 def _place(packing: _Packing, pod: tuple[int, int], extra: list[Move]) -> bool:
-    kinds = packing.problem.kinds
     target = packing.target(pod[0])
     if target is None:
         target = _push(packing, pod[0])
@@ -378,7 +411,7 @@ def _place(packing: _Packing, pod: tuple[int, int], extra: list[Move]) -> bool:
         target = _evict(packing, pod[0], extra)
     if target is None:
         return False
-    packing.shift(target, kinds[pod[0]].demand, -1)
+    packing.come(target, pod[0], +1)
     packing.placed.setdefault(target, []).append(pod)
     return True
 
@@ -393,7 +426,7 @@ def _push(packing: _Packing, kind: int) -> int | None:
     """Make room by sending a pod that was placed before to another node; the node that then has room."""
     which = packing.problem.kinds[kind]
     for node in sorted(packing.placed):
-        if node not in which.nodes:
+        if node not in which.nodes or not packing.admits(node, kind):
             continue
         for other in sorted(set(packing.placed[node])):
             demand = packing.problem.kinds[other[0]].demand
@@ -403,8 +436,8 @@ def _push(packing: _Packing, kind: int) -> int | None:
             if target is None:
                 continue
             packing.placed[node].remove(other)
-            packing.shift(node, demand, +1)
-            packing.shift(target, demand, -1)
+            packing.come(node, other[0], -1)
+            packing.come(target, other[0], +1)
             packing.placed.setdefault(target, []).append(other)
             return node
     return None
@@ -414,6 +447,8 @@ def _evict(packing: _Packing, kind: int, extra: list[Move]) -> int | None:
     """Make room by moving one more pod away, at its price; the node that then has room."""
     problem, which = packing.problem, packing.problem.kinds[kind]
     for node in sorted(which.nodes - packing.sources):
+        if not packing.admits(node, kind):
+            continue
         for other in sorted(packing.held[node], key=lambda k: (problem.kinds[k].cost, k)):
             demand = problem.kinds[other].demand
             if demand == which.demand or not packing.held[node][other] or not _would_fit(packing, node, which.demand, demand):
@@ -422,8 +457,8 @@ def _evict(packing: _Packing, kind: int, extra: list[Move]) -> int | None:
             if target is None:
                 continue
             packing.held[node][other] -= 1
-            packing.shift(node, demand, +1)
-            packing.shift(target, demand, -1)
+            packing.come(node, other, -1)
+            packing.come(target, other, +1)
             extra.append(Move(other, node, target))
             return node
     return None

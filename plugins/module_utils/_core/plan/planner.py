@@ -17,7 +17,7 @@ from .evictable import Stay
 from .options import PlanOptions
 from .problem import Goal
 from .schedule import PodMove, in_waves
-from .search import Search
+from .search import Found, Search
 from .verdict import held_nodes, verdict_of
 
 
@@ -69,15 +69,16 @@ def make_plan(cluster: Cluster, wish: PlanOptions) -> Plan:
     """Plan for a cluster; always a plan, if one without moves that says why."""
     before = measure(cluster, wish.audit)
     search = Search(cluster, wish)
-    steps = _steps(search, before)
+    found = _found(search, before)
+    steps = found.steps
     freed = {step.source for step in steps}
     waves = in_waves(cluster, wish.audit.resource, steps, wish.limits, search.staying.begin, search.staying.gang)
-    after_cluster = _after(cluster, steps, search.wanted)
+    after_cluster = _after(cluster, steps, found.wanted)
     after = measure(after_cluster, wish.audit)
     emptied = [n for n in after.survey.nodes if n.node.name in freed and not n.pods]
-    verdict, message = verdict_of(search, before, steps, len(emptied), len(waves))
+    verdict, message = verdict_of(search, found, before, len(emptied), len(waves))
     if verdict != "Recommended":
-        waves, after, search.wanted = [], before, []
+        waves, after, found = [], before, Found(solver=found.solver, notes=found.notes)
     gpu_pods = [pod for node in search.found.nodes for pod in node.pods]
     return Plan(
         options=wish,
@@ -87,19 +88,19 @@ def make_plan(cluster: Cluster, wish: PlanOptions) -> Plan:
         after=after,
         nodes=search.found.nodes,
         waves=waves,
-        wanted=search.wanted,
+        wanted=found.wanted,
         stays=[(pod, search.stays[id(pod)]) for pod in sorted(gpu_pods, key=str) if id(pod) in search.stays],
         kept=held_nodes(search, freed),
-        gained=search.gained if waves else 0,
-        bound=search.bound if waves else 0,
-        proved=search.proved and bool(waves),
+        gained=found.gained if waves else 0,
+        bound=found.bound,
+        proved=found.proved and bool(waves),
         cold_start=sum(search.cold_start(move.pod) for wave in waves for move in wave),
-        solver=search.solver,
-        notes=[*before.notes, *search.notes, *(reason.message for reason in before.unsuited)],
+        solver=found.solver,
+        notes=[*before.notes, *search.staying.notes, *found.notes, *(reason.message for reason in before.unsuited)],
     )
 
 
-def _steps(search: Search, before: Fragmentation) -> list[PodMove]:
+def _found(search: Search, before: Fragmentation) -> Found:
     wish = search.wish
     if wish.kind == "blocked_pods":
         blocked = sorted(before.blocked, key=lambda o: (-o.pod.priority, -o.gpus, o.pod.namespace, o.pod.name))

@@ -10,15 +10,16 @@ Nodes and kinds are numbered; amounts are tuples in one fixed order of resources
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..cluster.layout import Layout
 from ..cluster.pools import GpuNode
-from ..cluster.scheduling import Domains, Fit, reaches, refuses, tolerates
-from ..kube.model import PODS, Placement, Pod, Volume
+from ..cluster.scheduling import Domains, Fit, Share, reaches, refuses, tolerates
+from ..kube.model import PODS, Node, Placement, Pod, Volume
 
 Amounts = tuple[int, ...]
+HOSTNAME = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,36 @@ class Kind:
         cost: What moving one costs.
         nodes: Numbers of the nodes that may hold one, room aside.
         at: Its pods by node number, dearest to keep last.
+        guests: Pending pods of the kind, all of which are to get in.
     """
 
     demand: Amounts
     cost: float
     nodes: frozenset[int]
     at: dict[int, list[Pod]] = field(default_factory=dict)
+    guests: list[Pod] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """How many more pods of some kinds a domain takes, where they close it to each other: so many come, less those that leave.
+
+    Attributes:
+        kinds: Numbers of the kinds.
+        domains: The domain of each node by number; None for a node in none.
+        most: By domain, where it is not the usual number.
+        usual: None for no limit.
+    """
+
+    kinds: frozenset[int]
+    domains: Sequence[str | None]
+    most: Mapping[str, int]
+    usual: int | None
+
+    def limit(self, domain: str | None) -> int | None:
+        """How many more a domain takes, none where there are too many already; None for any number."""
+        limit = None if domain is None else self.most.get(domain, self.usual)
+        return None if limit is None else max(0, limit)
 
 
 @dataclass(slots=True)
@@ -58,7 +83,7 @@ class Problem:
     Attributes:
         goal: What to gain.
         resources: Names in the order of amounts; the GPU resource first, ``pods`` among them.
-        names: Node names by number.
+        names: Node names by number: the GPU nodes, then others where pods without GPUs may go.
         free: What is free on each node, below 0 where more is taken than there is.
         kinds: The movable pods.
         held: By node number, how many pods of which kind it holds.
@@ -69,6 +94,7 @@ class Problem:
             can use none of those there are.
         certain: The nodes of kinds and the gainers do not hang on where other pods are. Else what is proved of the problem
             is not proved of the cluster.
+        caps: How many pods may come where they close the way to each other.
     """
 
     goal: Goal
@@ -82,6 +108,7 @@ class Problem:
     gainers: frozenset[int] | None = None
     needs: Amounts | None = None
     certain: bool = True
+    caps: list[Cap] = field(default_factory=list)
 
     def slots(self, gpus: int) -> int:
         """Slots in so many free GPUs."""
@@ -109,6 +136,8 @@ def formulate(
     across_products: bool,
     costs: Mapping[int, float],
     guest: Pod | None = None,
+    guests: Sequence[Pod] = (),
+    plain: Sequence[Node] = (),
 ) -> Problem:
     """The problem of a cluster.
 
@@ -121,17 +150,18 @@ def formulate(
         across_products: A pod may leave its pool for another that it does not exclude.
         costs: Cost of moving by ``id()`` of the pod; 1 where there is none.
         guest: A pending pod that the gain is for: it counts only where this pod is then taken.
+        guests: Pending pods all of which are to get in; nothing else is gained.
+        plain: Nodes without GPUs, which may take pods that ask for none.
     """
-    only_gpus = goal.slot_size is not None and guest is None
-    movable = [
-        [pod for pod in layout.pods[n.node.name] if id(pod) not in stays and (resource in pod.requests or not only_gpus)]
-        for n in nodes
-    ]
+    movable = [[pod for pod in layout.pods[n.node.name] if id(pod) not in stays] for n in nodes]
+    if all(resource in pod.requests for pods in movable for pod in pods):
+        plain = ()
+    movable += [[] for _node in plain]
     taken = {name for pods in movable for pod in pods for name in pod.requests}
-    others = (taken | set(guest.requests if guest else ())) - {resource}
+    others = taken.union(*(pod.requests for pod in ((guest, *guests) if guest else guests))) - {resource}
     resources = (resource, *sorted(others), PODS)
-    free = [tuple(layout.room(n.node, name) for name in resources) for n in nodes]
-    places = _Places(layout, nodes, resource, across_products)
+    every = [*(n.node for n in nodes), *plain]
+    places = _Places(layout, nodes, plain, resource, across_products)
     kinds: dict[object, Kind] = {}
     held: list[dict[int, int]] = []
     numbers: dict[object, int] = {}
@@ -147,20 +177,25 @@ def formulate(
             kinds[key].at.setdefault(number, []).append(pod)
             counts[numbers[key]] += 1
         held.append(dict(counts))
+    for pod in guests:
+        likeness = (_demand(pod, resources), places.likeness(pod, None))
+        kinds.setdefault(likeness, Kind(likeness[0], 0.0, places.of_guest(pod))).guests.append(pod)
     lasting = [[pod for pod in layout.pods[n.node.name] if not pod.unmovable_companion] for n in nodes]
+    stuck = {i for i, pods in enumerate(lasting) if any(id(pod) in stays for pod in pods)}
     return Problem(
         goal=goal,
         resources=resources,
-        names=[n.node.name for n in nodes],
-        free=free,
+        names=[node.name for node in every],
+        free=[tuple(layout.room(node, name) for name in resources) for node in every],
         kinds=list(kinds.values()),
         held=held,
         bare=frozenset(i for i, pods in enumerate(lasting) if not pods),
-        stuck=frozenset(i for i, pods in enumerate(lasting) if any(id(pod) in stays for pod in pods)),
+        stuck=frozenset(stuck | set(range(len(nodes), len(every)))),
         # A slot on a node that takes no pods is none; a node that is emptied may well be closed.
-        gainers=places.of_guest(guest) if guest else places.open if goal.slot_size else None,
+        gainers=places.of_guest(guest) if guest else places.usable if goal.slot_size else None,
         needs=_demand(guest, resources) if guest else None,
         certain=places.certain,
+        caps=places.caps(list(kinds.values())),
     )
 
 
@@ -171,33 +206,63 @@ def _demand(pod: Pod, resources: Sequence[str]) -> Amounts:
 class _Places:
     """Which nodes may hold a pod, room aside; looked at once for pods that the scheduler cannot tell apart."""
 
-    def __init__(self, layout: Layout, nodes: Sequence[GpuNode], resource: str, across_products: bool) -> None:
+    def __init__(
+        self, layout: Layout, nodes: Sequence[GpuNode], plain: Sequence[Node], resource: str, across_products: bool
+    ) -> None:
         self.layout = layout
-        self.nodes = nodes
+        self.nodes = [*(n.node for n in nodes), *plain]
         self.resource = resource
         self.across_products = across_products
+        self.pool_of = [n.pool for n in nodes]
         self.pools: dict[str, frozenset[int]] = {}
         for number, node in enumerate(nodes):
             self.pools[node.pool] = self.pools.get(node.pool, frozenset()) | {number}
-        self.open = frozenset(number for number, node in enumerate(nodes) if node.usable and node.healthy)
+        self.usable = frozenset(number for number, node in enumerate(nodes) if node.usable and node.healthy)
+        takers = (len(nodes) + number for number, node in enumerate(plain) if node.ready and not node.unschedulable)
+        self.open = self.usable.union(takers)
         self.by_rules: dict[object, frozenset[int]] = {}
         self.by_pod: dict[object, frozenset[int]] = {}
         self.by_volume: dict[object, frozenset[int]] = {}
         self.by_label: dict[str | None, dict[str | None, set[int]]] = {}
+        self.fits: dict[int, Fit] = {}
         self.certain = True
 
-    def likeness(self, pod: Pod, node: int) -> object:
+    def likeness(self, pod: Pod, node: int | None) -> object:
         """Equal for pods with the same nodes to go to."""
-        own = None if self.across_products else self.nodes[node].pool
+        own = self._pool(pod, node)
         if self._is_simple(pod):
             return pod.placement, own
-        # Others' labels and places matter to it: such pods are alike only within one workload.
-        return pod.placement, own, pod.namespace, tuple(sorted(pod.labels.items())), pod.owner
+        # Others' labels and places matter to it: such pods are alike only within one workload, and within a domain of many
+        # nodes, where what one leaves behind another does not.
+        anti_affinity, spread = pod.placement.anti_affinity, pod.placement.spread
+        told = (*(term.topology_key for term in anti_affinity), *(constraint.topology_key for constraint in spread))
+        keys = [key for key in dict.fromkeys(told) if key != HOSTNAME]
+        domains = () if node is None else tuple(self.nodes[node].labels.get(key) for key in keys)
+        return pod.placement, own, pod.namespace, tuple(sorted(pod.labels.items())), pod.owner, domains
 
     def of(self, pod: Pod, node: int) -> frozenset[int]:
         """The numbers of the nodes."""
         found = self._by_rules(pod.placement) if self._is_simple(pod) else self._by_fit(pod)
-        return found if self.across_products else found & self.pools[self.nodes[node].pool]
+        pool = self._pool(pod, node)
+        return found if pool is None else found & self.pools[pool]
+
+    def _pool(self, pod: Pod, node: int | None) -> str | None:
+        """The pool that a pod does not leave; None where it may."""
+        return None if node is None or self.across_products or self.resource not in pod.requests else self.pool_of[node]
+
+    def caps(self, kinds: Sequence[Kind]) -> list[Cap]:
+        """How many pods of the kinds may come where they close the way to each other."""
+        under: dict[tuple[str | None, Hashable], tuple[Share, set[int]]] = {}
+        for number, kind in enumerate(kinds):
+            pod = next(iter(kind.at.values()))[0] if kind.at else kind.guests[0]
+            if not self._is_simple(pod):
+                for share in self._fit(pod).shares():
+                    under.setdefault((share.key, share.rule), (share, set()))[1].add(number)
+        domains: dict[str | None, list[str | None]] = {}
+        for share, _kinds in under.values():
+            if share.key not in domains:
+                domains[share.key] = [node.name if share.key is None else node.labels.get(share.key) for node in self.nodes]
+        return [Cap(frozenset(found), domains[share.key], share.left, share.usual) for share, found in under.values()]
 
     def of_guest(self, pod: Pod) -> frozenset[int]:
         """The numbers of the nodes that refuse a pending pod for nothing but a lack of room."""
@@ -215,7 +280,7 @@ class _Places:
     def _by_rules(self, rules: Placement) -> frozenset[int]:
         key = rules.node_selector, rules.node_terms, rules.tolerations
         if key not in self.by_rules:
-            nodes = ((number, self.nodes[number].node) for number in self.open)
+            nodes = ((number, self.nodes[number]) for number in self.open)
             self.by_rules[key] = frozenset(i for i, node in nodes if not refuses(rules, node) and tolerates(rules, node))
         return self.by_rules[key]
 
@@ -223,7 +288,7 @@ class _Places:
         self.certain = False
         key = (pod.placement, pod.namespace, tuple(sorted(pod.labels.items())), pod.owner, pod.node)
         if key not in self.by_pod:
-            fit = Fit(pod, self.layout, self.resource)
+            fit = self._fit(pod)
             found = frozenset[int]() if fit.barred else self._by_rules(pod.placement)
             for volume in fit.volumes:
                 found &= self._by_volume(volume)
@@ -232,10 +297,15 @@ class _Places:
             self.by_pod[key] = found
         return self.by_pod[key]
 
+    def _fit(self, pod: Pod) -> Fit:
+        if id(pod) not in self.fits:
+            self.fits[id(pod)] = Fit(pod, self.layout, self.resource)
+        return self.fits[id(pod)]
+
     def _by_volume(self, volume: Volume) -> frozenset[int]:
         key = volume.node_terms, tuple(sorted(volume.labels.items()))
         if key not in self.by_volume:
-            self.by_volume[key] = frozenset(n for n in self.open if reaches(volume, self.nodes[n].node))
+            self.by_volume[key] = frozenset(n for n in self.open if reaches(volume, self.nodes[n]))
         return self.by_volume[key]
 
     def _outside(self, domains: Domains, found: frozenset[int]) -> frozenset[int]:
@@ -244,6 +314,6 @@ class _Places:
         if labelled is None:
             labelled = self.by_label[domains.key] = defaultdict(set)
             for number in self.open:
-                labelled[domains.value(self.nodes[number].node)].add(number)
+                labelled[domains.value(self.nodes[number])].add(number)
         named = set[int]().union(*(labelled[value] for value in domains.values if value in labelled))
         return found & named if domains.admits else found - named

@@ -78,7 +78,7 @@ def test_the_order_of_the_input_does_not_matter() -> None:
 
 def test_only_what_may_move_and_helps_is_movable() -> None:
     objects = [*TWO, serving("web", gpus=None)]
-    assert kinds(problem(*objects, stays=("a",))) == [["b"]]
+    assert kinds(problem(*objects, stays=("a",))) == [["web"], ["b"]]
     assert kinds(problem(*objects, goal=NODES)) == [["a", "b"], ["web"]]
     assert kinds(problem(*objects, pod("g", 8), guest="g")) == [["a", "b"], ["web"]]
 
