@@ -9,7 +9,7 @@ docstring. Preferences do not count: they change where a pod goes, never whether
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -232,15 +232,15 @@ class Fit:
                 and (tolerations is None or _admits(placement, node))
             )
 
-        nodes = census.nodes((keys, affinity, tolerations), counts)
-        domains = census.domains(nodes, key)
+        among = census.among(key, (keys, affinity, tolerations), counts)
         # An empty selector counts no pod, though it matches this one.
         counted = selector if selector is not None and selector.requirements else None
         term = AffinityTerm(key, counted, (self.pod.namespace,), None)
-        others = census.others(self.pod, Query((term,), key, nodes, lasting=True))
+        others = census.others(self.pod, Query((term,), key, among, lasting=True))
         itself = int(selector is not None and selector.matches(self.pod.labels))
-        enough = domains >= constraint.min_domains
-        least = min(others.values(), default=0) if enough and len(others) == domains else 0
+        # A domain without any has no entry, and its none is the least.
+        every = len(others) == among.domains >= constraint.min_domains
+        least = min(others.values(), default=0) if every else 0
         # A skew of 1 at least is allowed, so that a domain without such pods is never too full.
         full = frozenset(value for value, number in others.items() if number + itself - least > constraint.max_skew)
         return Domains(Refusal.TOPOLOGY_SPREAD, key, full | _UNLABELLED)
