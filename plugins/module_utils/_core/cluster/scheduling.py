@@ -98,8 +98,8 @@ class Domains:
         """The node's value of the label."""
         return node.name if self.key is None else node.labels.get(self.key)
 
-    def close(self, node: Node) -> bool:
-        """Whether the node is one of them."""
+    def closes(self, node: Node) -> bool:
+        """Whether the node is closed."""
         return (self.value(node) in self.values) != self.admits
 
 
@@ -123,13 +123,14 @@ class Fit:
         self.gpu = gpu
         self.domains = list(self._domains())
         self.barred: set[Refusal] = set()
-        self.volumes = list(self._volumes()) if pod.placement.volume_claims else []
+        self.volumes: list[Volume] = []
+        self._look_at_claims()
         self._reserved = self._reserved_room() if layout.nominated else {}
 
     def refusals(self, node: Node) -> list[Refusal]:
         """Every reason why the node does not take the pod; none if it does."""
         found = [*self._standing(node), *self._lacking(node)]
-        told = self.barred | {domains.refusal for domains in self.domains if domains.close(node)}
+        told = self.barred | {domains.refusal for domains in self.domains if domains.closes(node)}
         if not all(reaches(volume, node) for volume in self.volumes):
             told.add(Refusal.VOLUME_ZONE)
         if told:
@@ -172,7 +173,7 @@ class Fit:
                     node[resource] = node.get(resource, 0) + amount
         return reserved
 
-    def _volumes(self) -> Iterator[Volume]:
+    def _look_at_claims(self) -> None:
         """VolumeBinding and VolumeRestrictions, for claims that are bound. What is unknown refuses nothing."""
         cluster = self.layout.cluster
         for name in self.pod.placement.volume_claims:
@@ -182,32 +183,26 @@ class Fit:
                     self.barred.add(Refusal.VOLUME_MISSING)
                 continue
             if claim.volume in cluster.volumes:
-                yield cluster.volumes[claim.volume]
+                self.volumes.append(cluster.volumes[claim.volume])
             if "ReadWriteOncePod" in claim.access_modes and self.layout.census.is_claimed(self.pod, name):
                 self.barred.add(Refusal.VOLUME_IN_USE)
 
     def _domains(self) -> Iterator[Domains]:
         """NodePorts, PodTopologySpread and InterPodAffinity."""
-        placement, census = self.pod.placement, self.layout.census if self._is_social() else None
-        if census is None:
-            return
+        placement, layout = self.pod.placement, self.layout
         if placement.host_ports:
-            yield Domains(Refusal.HOST_PORT, None, census.conflicting(placement.host_ports))
+            yield Domains(Refusal.HOST_PORT, None, layout.census.conflicting(placement.host_ports))
         for constraint in placement.spread:
-            yield self._crowded(constraint, census)
+            yield self._crowded(constraint, layout.census)
         if placement.affinity:
-            yield from self._attracted(placement.affinity, census)
+            yield from self._attracted(placement.affinity, layout.census)
         for term in placement.anti_affinity:
-            values = census.others(self.pod, Query((term,), term.topology_key))
-            yield Domains(Refusal.POD_ANTI_AFFINITY, term.topology_key, frozenset(values))
-        # The other way round: pods whose anti-affinity speaks of this one.
-        for key, found in census.repelled(self.pod) if self.layout.repelling else ():
-            yield Domains(Refusal.POD_ANTI_AFFINITY, key, frozenset(found))
-
-    def _is_social(self) -> bool:
-        rules = self.pod.placement
-        own = rules.host_ports or rules.spread or rules.affinity or rules.anti_affinity
-        return bool(own or self.layout.repelling)
+            others = layout.census.others(self.pod, Query((term,), term.topology_key))
+            yield Domains(Refusal.POD_ANTI_AFFINITY, term.topology_key, frozenset(others))
+        if layout.repelling:
+            # The other way round: pods whose anti-affinity speaks of this one.
+            for key, values in layout.census.repelled(self.pod):
+                yield Domains(Refusal.POD_ANTI_AFFINITY, key, frozenset(values))
 
     def _attracted(self, terms: tuple[AffinityTerm, ...], census: Census) -> Iterator[Domains]:
         """Affinity: in every term's domain is a pod that all terms find; the first of its kind may go anywhere."""

@@ -153,7 +153,7 @@ def test_a_pod_goes_no_further_than_its_volume_and_nowhere_with_a_claim_that_ano
 
 def test_a_set_but_for_some_is_a_set() -> None:
     found = Except(frozenset(range(5)), {1, 7})
-    assert found == {0, 2, 3, 4}
+    assert sorted(found) == [0, 2, 3, 4]
     assert len(found) == 4
     assert 2 in found
     assert 1 not in found
