@@ -33,6 +33,17 @@ def covers(cluster: Cluster, term: AffinityTerm, other: Pod) -> bool:
     return term.namespace_selector.matches(known)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Among:
+    """Nodes on which alone pods are counted: their names, and how many domains they make up.
+
+    Equal only to itself: names are many, and :meth:`Census.among` gives one object for the same nodes.
+    """
+
+    names: frozenset[str]
+    domains: int
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """Which pods to count, and by what.
@@ -40,13 +51,13 @@ class Query:
     Attributes:
         terms: Every one of them speaks of the pod. There is one at least.
         key: The node label whose values are the domains.
-        nodes: Only pods on these nodes; None for all.
+        among: Only pods on these nodes; None for all.
         lasting: Only pods that are not being deleted.
     """
 
     terms: tuple[AffinityTerm, ...]
     key: str
-    nodes: frozenset[str] | None = None
+    among: Among | None = None
     lasting: bool = False
 
 
@@ -55,14 +66,14 @@ class _Tally:
     """Pods by domain, where a domain without any has no entry; and in all, in a domain or not."""
 
     key: str
-    nodes: Collection[str] | None = None
+    among: Among | None = None
     counts: dict[str, int] = field(default_factory=dict)
     total: int = 0
 
     def count(self, node: Node, number: int) -> None:
         self.total += number
         domain = node.labels.get(self.key)
-        if domain is not None and (self.nodes is None or node.name in self.nodes):
+        if domain is not None and (self.among is None or node.name in self.among.names):
             _shift(self.counts, domain, number)
 
 
@@ -96,8 +107,7 @@ class Census:
         self._repelled: dict[object, list[tuple[AffinityTerm, _Tally]]] = {}
         self._ports: dict[tuple[str, int], dict[tuple[HostPort, str], int]] = defaultdict(dict)
         self._claims: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
-        self._picked: dict[object, frozenset[str]] = {}
-        self._sizes: dict[tuple[frozenset[str], str], int] = {}
+        self._among: dict[tuple[str, object], Among] = {}
         for name, found in pods.items():
             for pod in found:
                 self.count(pod, name, +1)
@@ -152,17 +162,20 @@ class Census:
         """Whether another pod on a node uses a claim of the pod's namespace."""
         return bool(self._claims.get((pod.namespace, claim), {}).keys() - {id(pod)})
 
-    def nodes(self, key: object, passes: Callable[[Node], bool]) -> frozenset[str]:
-        """The names of the nodes that pass; looked at once for each key."""
-        if key not in self._picked:
-            self._picked[key] = frozenset(name for name, node in self._cluster.nodes.items() if passes(node))
-        return self._picked[key]
+    def among(self, key: str, likeness: object, passes: Callable[[Node], bool]) -> Among:
+        """The nodes that pass, all of which have a label, and the domains that it makes of them.
 
-    def domains(self, nodes: frozenset[str], key: str) -> int:
-        """How many values a label has on nodes that all have it."""
-        if (nodes, key) not in self._sizes:
-            self._sizes[nodes, key] = len({self._cluster.nodes[name].labels[key] for name in nodes})
-        return self._sizes[nodes, key]
+        Args:
+            key: The label.
+            likeness: Equal wherever the same nodes pass: they are looked at once.
+            passes: Asked of each node.
+        """
+        found = self._among.get((key, likeness))
+        if found is None:
+            nodes = [node for node in self._cluster.nodes.values() if passes(node)]
+            found = Among(frozenset(node.name for node in nodes), len({node.labels[key] for node in nodes}))
+            self._among[key, likeness] = found
+        return found
 
     def _repeller(self, term: AffinityTerm) -> _Tally:
         tally = self._repellers.get(term)
@@ -199,7 +212,7 @@ class Census:
         return self._tallies[query]
 
     def _counted(self, query: Query) -> _Tally:
-        tally = _Tally(query.key, query.nodes)
+        tally = _Tally(query.key, query.among)
         for handle in _handles(query.terms[0].selector):
             for alike in self._labelled.get(handle, ()):
                 if self._finds(query, alike.pod):
@@ -216,7 +229,7 @@ class Census:
         where = self._where.get(id(pod))
         if not where:
             return tally.counts
-        rest = _Tally(tally.key, tally.nodes, dict(tally.counts))
+        rest = _Tally(tally.key, tally.among, dict(tally.counts))
         for node in where:
             rest.count(self._cluster.nodes[node], -1)
         return rest.counts

@@ -98,8 +98,8 @@ class Domains:
         """The node's value of the label."""
         return node.name if self.key is None else node.labels.get(self.key)
 
-    def close(self, node: Node) -> bool:
-        """Whether the node is one of them."""
+    def closes(self, node: Node) -> bool:
+        """Whether the node is closed."""
         return (self.value(node) in self.values) != self.admits
 
 
@@ -140,13 +140,14 @@ class Fit:
         self.gpu = gpu
         self.domains = list(self._domains())
         self.barred: set[Refusal] = set()
-        self.volumes = list(self._volumes()) if pod.placement.volume_claims else []
+        self.volumes: list[Volume] = []
+        self._look_at_claims()
         self._reserved = self._reserved_room() if layout.nominated else {}
 
     def refusals(self, node: Node) -> list[Refusal]:
         """Every reason why the node does not take the pod; none if it does."""
         found = [*self._standing(node), *self._lacking(node)]
-        told = self.barred | {domains.refusal for domains in self.domains if domains.close(node)}
+        told = self.barred | {domains.refusal for domains in self.domains if domains.closes(node)}
         if not all(reaches(volume, node) for volume in self.volumes):
             told.add(Refusal.VOLUME_ZONE)
         if told:
@@ -189,7 +190,7 @@ class Fit:
                     node[resource] = node.get(resource, 0) + amount
         return reserved
 
-    def _volumes(self) -> Iterator[Volume]:
+    def _look_at_claims(self) -> None:
         """VolumeBinding and VolumeRestrictions, for claims that are bound. What is unknown refuses nothing."""
         cluster = self.layout.cluster
         for name in self.pod.placement.volume_claims:
@@ -199,32 +200,26 @@ class Fit:
                     self.barred.add(Refusal.VOLUME_MISSING)
                 continue
             if claim.volume in cluster.volumes:
-                yield cluster.volumes[claim.volume]
+                self.volumes.append(cluster.volumes[claim.volume])
             if "ReadWriteOncePod" in claim.access_modes and self.layout.census.is_claimed(self.pod, name):
                 self.barred.add(Refusal.VOLUME_IN_USE)
 
     def _domains(self) -> Iterator[Domains]:
         """NodePorts, PodTopologySpread and InterPodAffinity."""
-        placement, census = self.pod.placement, self.layout.census if self._is_social() else None
-        if census is None:
-            return
+        placement, layout = self.pod.placement, self.layout
         if placement.host_ports:
-            yield Domains(Refusal.HOST_PORT, None, frozenset(census.conflicting(placement.host_ports)))
+            yield Domains(Refusal.HOST_PORT, None, layout.census.conflicting(placement.host_ports))
         for constraint in placement.spread:
-            yield self._crowded(constraint, census)
+            yield self._crowded(constraint, layout.census)
         if placement.affinity:
-            yield from self._attracted(placement.affinity, census)
+            yield from self._attracted(placement.affinity, layout.census)
         for term in placement.anti_affinity:
-            values = census.others(self.pod, Query((term,), term.topology_key))
-            yield Domains(Refusal.POD_ANTI_AFFINITY, term.topology_key, frozenset(values))
-        # The other way round: pods whose anti-affinity speaks of this one.
-        for key, found in census.repelled(self.pod) if self.layout.repelling else ():
-            yield Domains(Refusal.POD_ANTI_AFFINITY, key, frozenset(found))
-
-    def _is_social(self) -> bool:
-        rules = self.pod.placement
-        own = rules.host_ports or rules.spread or rules.affinity or rules.anti_affinity
-        return bool(own or self.layout.repelling)
+            others = layout.census.others(self.pod, Query((term,), term.topology_key))
+            yield Domains(Refusal.POD_ANTI_AFFINITY, term.topology_key, frozenset(others))
+        if layout.repelling:
+            # The other way round: pods whose anti-affinity speaks of this one.
+            for key, values in layout.census.repelled(self.pod):
+                yield Domains(Refusal.POD_ANTI_AFFINITY, key, frozenset(values))
 
     def _attracted(self, terms: tuple[AffinityTerm, ...], census: Census) -> Iterator[Domains]:
         """Affinity: in every term's domain is a pod that all terms find; the first of its kind may go anywhere."""
@@ -236,9 +231,7 @@ class Fit:
 
     def shares(self) -> Iterator[Share]:
         """What this pod and others under the same rules have to share."""
-        placement, census = self.pod.placement, self.layout.census if self._is_social() else None
-        if census is None:
-            return
+        placement, census = self.pod.placement, self.layout.census
         for port in placement.host_ports:
             yield Share((port.protocol, port.port), None, 1, dict.fromkeys(census.conflicting((port,)), 0))
         for term in placement.anti_affinity:
@@ -247,23 +240,23 @@ class Fit:
                 yield Share(term, term.topology_key, 1, {value: 1 - number for value, number in counts.items()})
         for constraint in placement.spread:
             if constraint.selector is not None and constraint.selector.matches(self.pod.labels):
-                query, domains = self._counted(constraint, census)
+                query = self._counted(constraint, census)
                 counts = census.counts(query)
-                most = constraint.max_skew + _least(constraint, counts, domains)
+                most = constraint.max_skew + _least(constraint, query, counts)
                 yield Share((constraint, query), query.key, most, {value: most - number for value, number in counts.items()})
 
     def _crowded(self, constraint: SpreadConstraint, census: Census) -> Domains:
         """Spread: domains in which one more pod would be too many."""
-        query, domains = self._counted(constraint, census)
+        query = self._counted(constraint, census)
         others = census.others(self.pod, query)
         itself = int(constraint.selector is not None and constraint.selector.matches(self.pod.labels))
-        least = _least(constraint, others, domains)
+        least = _least(constraint, query, others)
         # A skew of 1 at least is allowed, so that a domain without such pods is never too full.
         full = frozenset(value for value, number in others.items() if number + itself - least > constraint.max_skew)
         return Domains(Refusal.TOPOLOGY_SPREAD, query.key, full | _UNLABELLED)
 
-    def _counted(self, constraint: SpreadConstraint, census: Census) -> tuple[Query, int]:
-        """What a spread constraint counts, and in how many domains."""
+    def _counted(self, constraint: SpreadConstraint, census: Census) -> Query:
+        """What a spread constraint counts."""
         placement, key, selector = self.pod.placement, constraint.topology_key, constraint.selector
         # With several constraints a node counts only if it has all their keys.
         keys = frozenset(each.topology_key for each in placement.spread)
@@ -277,16 +270,18 @@ class Fit:
                 and (tolerations is None or _admits(placement, node))
             )
 
-        nodes = census.nodes((keys, affinity, tolerations), counts)
+        among = census.among(key, (keys, affinity, tolerations), counts)
         # An empty selector counts no pod, though it matches this one.
         counted = selector if selector is not None and selector.requirements else None
         term = AffinityTerm(key, counted, (self.pod.namespace,), None)
-        return Query((term,), key, nodes, lasting=True), census.domains(nodes, key)
+        return Query((term,), key, among, lasting=True)
 
 
-def _least(constraint: SpreadConstraint, counts: Mapping[str, int], domains: int) -> int:
+def _least(constraint: SpreadConstraint, query: Query, counts: Mapping[str, int]) -> int:
     """How many pods the emptiest domain has; none where there are too few domains."""
-    return min(counts.values(), default=0) if domains >= constraint.min_domains and len(counts) == domains else 0
+    # A domain without any has no entry, and its none is the least.
+    every = query.among is not None and len(counts) == query.among.domains >= constraint.min_domains
+    return min(counts.values(), default=0) if every else 0
 
 
 def reaches(volume: Volume, node: Node) -> bool:

@@ -72,7 +72,7 @@ def solve(problem: Problem, count: int, hint: Outcome | None, *, seconds: float,
         total = sum(map(len, kind.at.values())) + len(kind.guests)
         for node, pods in kind.at.items():
             leave[number, node] = model.new_int_var(0, len(pods), f"leave_{number}_{node}")
-        for node in kind.nodes:
+        for node in sorted(kind.nodes):
             fitting = min(total - len(kind.at.get(node, ())), _most(problem, number, node))
             if fitting > 0:
                 come[number, node] = model.new_int_var(0, fitting, f"come_{number}_{node}")

@@ -10,7 +10,7 @@ Nodes and kinds are numbered; amounts are tuples in one fixed order of resources
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from ..cluster.layout import Layout
@@ -35,6 +35,30 @@ class Goal:
     count: int | None
 
 
+class Except(Set[int]):
+    """A set but for some: where every workload has nodes of its own to keep off, the rest is one set for all of them."""
+
+    __slots__ = ("but", "of")
+
+    def __init__(self, of: frozenset[int], but: Set[int]) -> None:
+        self.of = of
+        self.but = but & of
+
+    def __contains__(self, number: object) -> bool:
+        return number in self.of and number not in self.but
+
+    def __iter__(self) -> Iterator[int]:
+        return (number for number in self.of if number not in self.but)
+
+    def __len__(self) -> int:
+        return len(self.of) - len(self.but)
+
+    @classmethod
+    def _from_iterable(cls, numbers: Iterable[int]) -> frozenset[int]:  # type: ignore[override]
+        """What set operations give."""
+        return frozenset(numbers)
+
+
 @dataclass(slots=True)
 class Kind:
     """Movable pods that are alike.
@@ -49,7 +73,7 @@ class Kind:
 
     demand: Amounts
     cost: float
-    nodes: frozenset[int]
+    nodes: Set[int]
     at: dict[int, list[Pod]] = field(default_factory=dict)
     guests: list[Pod] = field(default_factory=list)
 
@@ -192,7 +216,7 @@ def formulate(
         bare=frozenset(i for i, pods in enumerate(lasting) if not pods),
         stuck=frozenset(stuck | set(range(len(nodes), len(every)))),
         # A slot on a node that takes no pods is none; a node that is emptied may well be closed.
-        gainers=places.of_guest(guest) if guest else places.usable if goal.slot_size else None,
+        gainers=frozenset(places.of_guest(guest)) if guest else places.usable if goal.slot_size else None,
         needs=_demand(guest, resources) if guest else None,
         certain=places.certain,
         caps=places.caps(list(kinds.values())),
@@ -204,7 +228,11 @@ def _demand(pod: Pod, resources: Sequence[str]) -> Amounts:
 
 
 class _Places:
-    """Which nodes may hold a pod, room aside; looked at once for pods that the scheduler cannot tell apart."""
+    """Which nodes may hold a pod, room aside.
+
+    Sets of nodes are made once for all pods that they are the same for, and whole domains are set apart: there are too
+    many pods to ask every node about each.
+    """
 
     def __init__(
         self, layout: Layout, nodes: Sequence[GpuNode], plain: Sequence[Node], resource: str, across_products: bool
@@ -214,17 +242,17 @@ class _Places:
         self.resource = resource
         self.across_products = across_products
         self.pool_of = [n.pool for n in nodes]
-        self.pools: dict[str, frozenset[int]] = {}
+        pools: dict[str, set[int]] = defaultdict(set)
         for number, node in enumerate(nodes):
-            self.pools[node.pool] = self.pools.get(node.pool, frozenset()) | {number}
+            pools[node.pool].add(number)
+        self.pools = {pool: frozenset(numbers) for pool, numbers in pools.items()}
         self.usable = frozenset(number for number, node in enumerate(nodes) if node.usable and node.healthy)
         takers = (len(nodes) + number for number, node in enumerate(plain) if node.ready and not node.unschedulable)
         self.open = self.usable.union(takers)
         self.by_rules: dict[object, frozenset[int]] = {}
-        self.by_pod: dict[object, frozenset[int]] = {}
         self.by_volume: dict[object, frozenset[int]] = {}
         self.by_label: dict[str | None, dict[str | None, set[int]]] = {}
-        self.fits: dict[int, Fit] = {}
+        self.common: dict[tuple[frozenset[int], frozenset[int]], frozenset[int]] = {}
         self.certain = True
 
     def likeness(self, pod: Pod, node: int | None) -> object:
@@ -240,11 +268,12 @@ class _Places:
         domains = () if node is None else tuple(self.nodes[node].labels.get(key) for key in keys)
         return pod.placement, own, pod.namespace, tuple(sorted(pod.labels.items())), pod.owner, domains
 
-    def of(self, pod: Pod, node: int) -> frozenset[int]:
+    def of(self, pod: Pod, node: int) -> Set[int]:
         """The numbers of the nodes."""
-        found = self._by_rules(pod.placement) if self._is_simple(pod) else self._by_fit(pod)
-        pool = self._pool(pod, node)
-        return found if pool is None else found & self.pools[pool]
+        found, pool = self._by_rules(pod.placement), self._pool(pod, node)
+        if pool is not None:
+            found = self._both(found, self.pools[pool])
+        return found if self._is_simple(pod) else self._by_others(pod, found)
 
     def _pool(self, pod: Pod, node: int | None) -> str | None:
         """The pool that a pod does not leave; None where it may."""
@@ -256,7 +285,7 @@ class _Places:
         for number, kind in enumerate(kinds):
             pod = next(iter(kind.at.values()))[0] if kind.at else kind.guests[0]
             if not self._is_simple(pod):
-                for share in self._fit(pod).shares():
+                for share in Fit(pod, self.layout, self.resource).shares():
                     under.setdefault((share.key, share.rule), (share, set()))[1].add(number)
         domains: dict[str | None, list[str | None]] = {}
         for share, _kinds in under.values():
@@ -264,18 +293,16 @@ class _Places:
                 domains[share.key] = [node.name if share.key is None else node.labels.get(share.key) for node in self.nodes]
         return [Cap(frozenset(found), domains[share.key], share.left, share.usual) for share, found in under.values()]
 
-    def of_guest(self, pod: Pod) -> frozenset[int]:
+    def of_guest(self, pod: Pod) -> Set[int]:
         """The numbers of the nodes that refuse a pending pod for nothing but a lack of room."""
-        return self._by_rules(pod.placement) if self._is_simple(pod) else self._by_fit(pod)
+        found = self._by_rules(pod.placement)
+        return found if self._is_simple(pod) else self._by_others(pod, found)
 
     def _is_simple(self, pod: Pod) -> bool:
         rules = pod.placement
         social = rules.affinity or rules.anti_affinity or rules.spread or rules.host_ports or rules.volume_claims
-        return not social and not self._is_repelled(pod)
-
-    def _is_repelled(self, pod: Pod) -> bool:
-        """Whether the anti-affinity of some pod anywhere is about this one."""
-        return bool(self.layout.repelling and self.layout.census.is_repelled(pod))
+        # Or the anti-affinity of some pod anywhere is about this one.
+        return not social and not (self.layout.repelling and self.layout.census.is_repelled(pod))
 
     def _by_rules(self, rules: Placement) -> frozenset[int]:
         key = rules.node_selector, rules.node_terms, rules.tolerations
@@ -284,23 +311,21 @@ class _Places:
             self.by_rules[key] = frozenset(i for i, node in nodes if not refuses(rules, node) and tolerates(rules, node))
         return self.by_rules[key]
 
-    def _by_fit(self, pod: Pod) -> frozenset[int]:
+    def _by_others(self, pod: Pod, found: frozenset[int]) -> Set[int]:
+        """Those of the nodes that its volumes reach and other pods do not close."""
         self.certain = False
-        key = (pod.placement, pod.namespace, tuple(sorted(pod.labels.items())), pod.owner, pod.node)
-        if key not in self.by_pod:
-            fit = self._fit(pod)
-            found = frozenset[int]() if fit.barred else self._by_rules(pod.placement)
-            for volume in fit.volumes:
-                found &= self._by_volume(volume)
-            for domains in fit.domains:
-                found = self._outside(domains, found)
-            self.by_pod[key] = found
-        return self.by_pod[key]
-
-    def _fit(self, pod: Pod) -> Fit:
-        if id(pod) not in self.fits:
-            self.fits[id(pod)] = Fit(pod, self.layout, self.resource)
-        return self.fits[id(pod)]
+        fit = Fit(pod, self.layout, self.resource)
+        if fit.barred:
+            return frozenset()
+        for volume in fit.volumes:
+            found = self._both(found, self._by_volume(volume))
+        closed: set[int] = set()
+        for domains in fit.domains:
+            if domains.admits:
+                found = self._both(found, frozenset(self._in(domains)))
+            else:
+                closed |= self._in(domains)
+        return Except(found, closed) if closed else found
 
     def _by_volume(self, volume: Volume) -> frozenset[int]:
         key = volume.node_terms, tuple(sorted(volume.labels.items()))
@@ -308,12 +333,17 @@ class _Places:
             self.by_volume[key] = frozenset(n for n in self.open if reaches(volume, self.nodes[n]))
         return self.by_volume[key]
 
-    def _outside(self, domains: Domains, found: frozenset[int]) -> frozenset[int]:
-        """Those of the nodes that are not in the domains; whole domains are set apart, no node is asked."""
+    def _in(self, domains: Domains) -> set[int]:
+        """The nodes with the values that are told."""
         labelled = self.by_label.get(domains.key)
         if labelled is None:
             labelled = self.by_label[domains.key] = defaultdict(set)
             for number in self.open:
                 labelled[domains.value(self.nodes[number])].add(number)
-        named = set[int]().union(*(labelled[value] for value in domains.values if value in labelled))
-        return found & named if domains.admits else found - named
+        return set[int]().union(*(labelled[value] for value in domains.values if value in labelled))
+
+    def _both(self, one: frozenset[int], other: frozenset[int]) -> frozenset[int]:
+        """What two sets have in common, as one object for all who ask."""
+        if (one, other) not in self.common:
+            self.common[one, other] = one & other
+        return self.common[one, other]

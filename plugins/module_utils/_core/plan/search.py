@@ -255,7 +255,7 @@ class Search:
         """No more pods of the kind to the domain that is closed than have come; to the node alone where it is not a domain's."""
         self.layout.remove(step.pod, step.source)
         target = self.cluster.nodes[step.target]
-        closed = [domains for domains in self._fit(step.pod).domains if domains.close(target)]
+        closed = [domains for domains in self._fit(step.pod).domains if domains.closes(target)]
         self.layout.add(step.pod, step.source)
         nodes = [self.cluster.nodes[name] for name in problem.names]
         labels = [closed[0].value(node) if closed else node.name for node in nodes]
