@@ -262,8 +262,9 @@ class _Places:
             return pod.placement, own
         # Others' labels and places matter to it: such pods are alike only within one workload, and within a domain of many
         # nodes, where what one leaves behind another does not.
-        anti_affinity, spread = pod.placement.anti_affinity, pod.placement.spread
-        told = (*(term.topology_key for term in anti_affinity), *(constraint.topology_key for constraint in spread))
+        rules = pod.placement
+        terms = (*rules.affinity, *rules.anti_affinity)
+        told = (*(term.topology_key for term in terms), *(constraint.topology_key for constraint in rules.spread))
         keys = [key for key in dict.fromkeys(told) if key != HOSTNAME]
         domains = () if node is None else tuple(self.nodes[node].labels.get(key) for key in keys)
         return pod.placement, own, pod.namespace, tuple(sorted(pod.labels.items())), pod.owner, domains
