@@ -33,7 +33,7 @@ options:
         choices: [slots, free_nodes, blocked_pods]
         default: slots
       slot_size:
-        description: GPUs of a slot.
+        description: GPUs of a slot, from 1 to 1000000.
         type: int
         default: 8
       count:
@@ -77,7 +77,10 @@ options:
     default: false
   protect:
     description:
-      - JMESPath expressions over the pod as the API has it. A pod that one of them matches is never moved.
+      - JMESPath expressions over the pod as the API has it. A pod that one of them matches is never moved, nor one for which
+        an expression cannot be decided.
+      - An expression that cannot be read is refused, as is one that calls an unknown function or with too few or too many
+        arguments.
     type: list
     elements: str
     default: []

@@ -407,6 +407,8 @@ def test_where_other_pods_forbid_plan_after_plan_it_aims_at_less(monkeypatch: py
     ("wish", "field"),
     [
         ({"slot_size": 0}, "objective.slot_size"),
+        ({"slot_size": 1_000_001}, "objective.slot_size"),
+        ({"slot_size": 10**5000}, "objective.slot_size"),
         ({"count": 0}, "objective.count"),
         ({"max_evictions": -1}, "max_evictions"),
         ({"min_nodes_freed": -1}, "min_nodes_freed"),
