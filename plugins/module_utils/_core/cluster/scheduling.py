@@ -18,6 +18,7 @@ from .layout import Layout
 
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_NAME = "kubernetes.io/metadata.name"
 _ZONES = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
@@ -76,17 +77,34 @@ def tolerates(placement: Placement, node: Node) -> bool:
     return True
 
 
-def covers(cluster: Cluster, term: AffinityTerm, other: Pod) -> bool:
-    """Whether an affinity term speaks of a pod: its namespace and its labels."""
+def covers(cluster: Cluster, term: AffinityTerm, other: Pod, *, unknown: bool) -> bool:
+    """Whether an affinity term speaks of a pod: its namespace and its labels.
+
+    Args:
+        cluster: For the labels of namespaces.
+        term: The term.
+        other: The pod.
+        unknown: The answer where it hangs on labels of a namespace that was not read: True for anti-affinity, False for
+            affinity, so that what is not known lets no pod in.
+    """
     if term.selector is None or not term.selector.matches(other.labels):
         return False
     if other.namespace in term.namespaces:
         return True
     if term.namespace_selector is None:
         return False
-    # Every namespace carries its name as a label, even where its other labels were not read.
-    known = cluster.namespaces.get(other.namespace) or {"kubernetes.io/metadata.name": other.namespace}
-    return term.namespace_selector.matches(known)
+    labels = cluster.namespaces.get(other.namespace)
+    if labels is not None:
+        return term.namespace_selector.matches(labels)
+    # Every namespace carries its name as a label, which may be enough to tell.
+    name = {_NAME: other.namespace}
+    told = (r.matches(name) for r in term.namespace_selector.requirements if r.key == _NAME)
+    return all(told) and (unknown or not asks_for_labels(term))
+
+
+def asks_for_labels(term: AffinityTerm) -> bool:
+    """Whether an affinity term chooses namespaces by more than their names."""
+    return term.namespace_selector is not None and any(r.key != _NAME for r in term.namespace_selector.requirements)
 
 
 class Fit:
@@ -106,8 +124,8 @@ class Fit:
         self.gpu = gpu
         placement = pod.placement
         self._repelled = self._repelled_domains() if layout.repelling else frozenset()
-        self._affinity = _Terms(placement.affinity, self) if placement.affinity else None
-        self._anti_affinity = _Terms(placement.anti_affinity, self) if placement.anti_affinity else None
+        self._affinity = _Terms(placement.affinity, self, unknown=False) if placement.affinity else None
+        self._anti_affinity = _Terms(placement.anti_affinity, self, unknown=True) if placement.anti_affinity else None
         self._spread = [_Spread(constraint, self) for constraint in placement.spread]
         self._reserved = self._reserved_room()
 
@@ -204,7 +222,9 @@ class Fit:
             labels = nodes[name].labels
             for other in pods:
                 for term in other.placement.anti_affinity:
-                    if term.topology_key in labels and other is not self.pod and covers(self.layout.cluster, term, self.pod):
+                    if term.topology_key in labels and other is not self.pod and covers(
+                        self.layout.cluster, term, self.pod, unknown=True
+                    ):
                         domains.add((term.topology_key, labels[term.topology_key]))
         return frozenset(domains)
 
@@ -213,9 +233,9 @@ class Fit:
 
 
 class _Terms:
-    """InterPodAffinity: how many pods the pod's own terms find in each domain."""
+    """InterPodAffinity: how many pods the pod's own terms find in each domain; ``unknown`` is as for :func:`covers`."""
 
-    def __init__(self, terms: tuple[AffinityTerm, ...], fit: Fit) -> None:
+    def __init__(self, terms: tuple[AffinityTerm, ...], fit: Fit, *, unknown: bool) -> None:
         self.terms = terms
         self.together: Counter[tuple[str, str]] = Counter()
         self.each: set[tuple[AffinityTerm, str]] = set()
@@ -225,12 +245,12 @@ class _Terms:
             for other in pods:
                 if other is fit.pod:
                     continue
-                found = [term for term in terms if covers(fit.layout.cluster, term, other)]
+                found = [term for term in terms if covers(fit.layout.cluster, term, other, unknown=unknown)]
                 self.each.update((t, labels[t.topology_key]) for t in found if t.topology_key in labels)
                 if len(found) == len(terms):
                     keys = {t.topology_key for t in terms if t.topology_key in labels}
                     self.together.update((key, labels[key]) for key in keys)
-        self.finds_itself = all(covers(fit.layout.cluster, term, fit.pod) for term in terms)
+        self.finds_itself = all(covers(fit.layout.cluster, term, fit.pod, unknown=unknown) for term in terms)
 
     def attract(self, node: Node) -> bool:
         """Affinity: in every term's domain is a pod that all terms find; the first of its kind may go anywhere."""

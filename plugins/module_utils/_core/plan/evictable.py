@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ..cluster.layout import Layout
-from ..kube.model import Cluster, Pod
+from ..cluster.scheduling import asks_for_labels
+from ..kube.model import UNCONSTRAINED, Cluster, Pod
 from .budgets import Budgets
 from .gangs import gang_of
 from .protection import protected
@@ -30,7 +31,8 @@ _SOURCE = "kubernetes.io/config.source"
 
 
 class Reason(StrEnum):
-    """Why a pod stays. The first that holds is told: what it is, then what it asks for, then what will pass."""
+    """Why a pod stays. The first that holds is told: what it is, then what it asks for, then what will pass, and of one that
+    may be evicted that there is nowhere to go."""
 
     TERMINATING = "Terminating"
     MIRROR = "StaticPod"
@@ -54,6 +56,7 @@ class Reason(StrEnum):
     NOT_READY = "NotReady"
     LAST_READY = "LastReadyReplica"
     YOUNG = "TooYoung"
+    NO_DESTINATION = "NoDestination"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +186,12 @@ class _Check:
             yield "no PodDisruptionBudget was read: taken that there are none"
         if not kinds & {"ReplicaSet", "Deployment", "StatefulSet", "Job", "ReplicationController"}:
             yield "no workload was read: replicas are the pods seen of one controller"
+        pods = list(active_pods(self.cluster))
+        if {pod.namespace for pod in pods} - self.cluster.namespaces.keys() and any(map(_goes_by_labels, pods)):
+            yield (
+                "labels of namespaces were not read: pod anti-affinity that goes by them is taken to mean every namespace, "
+                "affinity to mean none"
+            )
 
     def alone(self, pod: Pod) -> Behind | None:
         """The workload of a pod of no gang. A gang is interrupted whole, whatever its parts want of one another."""
@@ -298,6 +307,12 @@ class _Check:
             return f"{self.budgets.charged(short)[0]} does not allow all of its pods at once"
         limit = Allowance(limits, dict.fromkeys(map(id, members), gang)).lacks([PodMove(p, -1, p.node, "") for p in members])
         return f"limits.{limit} {getattr(limits, limit)} does not let its {len(members)} pods go in one wave" if limit else None
+
+
+def _goes_by_labels(pod: Pod) -> bool:
+    """Whether an affinity of the pod's goes by labels of namespaces."""
+    rules = pod.placement
+    return rules is not UNCONSTRAINED and any(map(asks_for_labels, (*rules.affinity, *rules.anti_affinity)))
 
 
 def _ready(behind: Behind) -> int:

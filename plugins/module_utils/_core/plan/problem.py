@@ -214,7 +214,7 @@ class _Places:
             return False
         key = pod.namespace, tuple(sorted(pod.labels.items()))
         if key not in self.repelled:
-            self.repelled[key] = any(covers(self.layout.cluster, term, pod) for term in self.repelling)
+            self.repelled[key] = any(covers(self.layout.cluster, term, pod, unknown=True) for term in self.repelling)
         return self.repelled[key]
 
     def _by_rules(self, rules: Placement) -> frozenset[int]:
