@@ -28,12 +28,18 @@ _ZONES = {
 
 
 class Refusal(StrEnum):
-    """Why a node does not take a pod; the order is the order in which the first one is told."""
+    """Why a node does not take a pod; the order is the order in which the first one is told.
+
+    UnhealthyGPU and OtherProduct are never the scheduler's: a plan sends no pod to a node with broken GPUs, nor to
+    another product unless it may.
+    """
 
     NOT_READY = "NotReady"
     CORDONED = "Cordoned"
+    UNHEALTHY = "UnhealthyGPU"
     NODE_SELECTOR = "NodeSelector"
     NODE_AFFINITY = "NodeAffinity"
+    OTHER_PRODUCT = "OtherProduct"
     TAINT = "Taint"
     GPU = "InsufficientGPU"
     CPU = "InsufficientCPU"
@@ -75,6 +81,18 @@ def tolerates(placement: Placement, node: Node) -> bool:
         if not any(toleration.tolerates(taint) for toleration in placement.tolerations):
             return False
     return True
+
+
+def standing(placement: Placement, node: Node) -> Iterator[Refusal]:
+    """What the node is, whoever is on it: NodeUnschedulable, NodeAffinity, TaintToleration, readiness."""
+    if not node.ready:
+        yield Refusal.NOT_READY
+    if node.unschedulable and not any(t.tolerates(_UNSCHEDULABLE) for t in placement.tolerations):
+        yield Refusal.CORDONED
+    if refusal := refuses(placement, node):
+        yield refusal
+    if node.taints and not tolerates(placement, node):
+        yield Refusal.TAINT
 
 
 def covers(cluster: Cluster, term: AffinityTerm, other: Pod, *, unknown: bool) -> bool:
@@ -131,7 +149,7 @@ class Fit:
 
     def refusals(self, node: Node) -> list[Refusal]:
         """Every reason why the node does not take the pod; none if it does."""
-        found = list(self._standing(node))
+        found = list(standing(self.pod.placement, node))
         found.extend(self._lacking(node))
         placement = self.pod.placement
         if placement.host_ports and self._port_taken(node):
@@ -146,17 +164,6 @@ class Fit:
         if (self._anti_affinity and self._anti_affinity.touch(node)) or self._is_repelled(node):
             found.append(Refusal.POD_ANTI_AFFINITY)
         return found
-
-    def _standing(self, node: Node) -> Iterator[Refusal]:
-        """What the node is, whoever is on it: NodeUnschedulable, NodeAffinity, TaintToleration, readiness."""
-        if not node.ready:
-            yield Refusal.NOT_READY
-        if node.unschedulable and not any(t.tolerates(_UNSCHEDULABLE) for t in self.pod.placement.tolerations):
-            yield Refusal.CORDONED
-        if refusal := refuses(self.pod.placement, node):
-            yield refusal
-        if node.taints and not tolerates(self.pod.placement, node):
-            yield Refusal.TAINT
 
     def _lacking(self, node: Node) -> Iterator[Refusal]:
         """NodeResourcesFit: every resource, and the number of pods."""
@@ -222,8 +229,10 @@ class Fit:
             labels = nodes[name].labels
             for other in pods:
                 for term in other.placement.anti_affinity:
-                    if term.topology_key in labels and other is not self.pod and covers(
-                        self.layout.cluster, term, self.pod, unknown=True
+                    if (
+                        term.topology_key in labels
+                        and other is not self.pod
+                        and covers(self.layout.cluster, term, self.pod, unknown=True)
                     ):
                         domains.add((term.topology_key, labels[term.topology_key]))
         return frozenset(domains)

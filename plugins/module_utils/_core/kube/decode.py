@@ -296,7 +296,7 @@ class _Decoder:
             if reference.get("controller"):
                 uid = reference.get("uid", "")
                 owner = self.owners.get(uid) if uid else None
-                if owner is None or owner.name != reference["name"]:
+                if owner is None or owner.name != reference["name"] or owner.kind != reference["kind"]:
                     owner = self.owners[uid] = Owner(reference["kind"], reference["name"], uid)
                 return owner
         return None

@@ -178,6 +178,8 @@ class _Check:
                 self.gang[id(pod)] = gang
             for claim in pod.placement.volume_claims:
                 self.users[pod.namespace, claim] += 1
+        for members in self.gangs.values():
+            members.sort(key=str)
 
     def notes(self) -> Iterator[str]:
         """What was not read, and what was taken in its place."""
@@ -279,7 +281,7 @@ class _Check:
 
     def _moment(self, pod: Pod, behind: Behind | None) -> Iterator[Stay]:
         """What will pass."""
-        waiting = next((other for other in behind.pods if not other.node), None) if behind else None
+        waiting = min((other for other in behind.pods if not other.node), key=str, default=None) if behind else None
         if behind and waiting:
             yield Stay(Reason.SIBLINGS_PENDING, f"{waiting} of {behind} is pending")
         if not pod.ready and not self.rules.movable_not_ready:

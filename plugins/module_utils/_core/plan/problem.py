@@ -43,12 +43,14 @@ class Kind:
         cost: What moving one costs.
         nodes: Numbers of the nodes that may hold one, room aside.
         at: Its pods by node number, dearest to keep last.
+        social: Its nodes hang on which other pods are where.
     """
 
     demand: Amounts
     cost: float
     nodes: frozenset[int]
     at: dict[int, list[Pod]] = field(default_factory=dict)
+    social: bool = False
 
 
 @dataclass(slots=True)
@@ -143,7 +145,7 @@ def formulate(
             key = (demand, costs.get(id(pod), 1.0), places.likeness(pod, number))
             if key not in kinds:
                 numbers[key] = len(kinds)
-                kinds[key] = Kind(demand, costs.get(id(pod), 1.0), places.of(pod, number))
+                kinds[key] = Kind(demand, costs.get(id(pod), 1.0), places.of(pod, number), social=not places.is_simple(pod))
             kinds[key].at.setdefault(number, []).append(pod)
             counts[numbers[key]] += 1
         held.append(dict(counts))
@@ -189,21 +191,22 @@ class _Places:
     def likeness(self, pod: Pod, node: int) -> object:
         """Equal for pods with the same nodes to go to."""
         own = None if self.across_products else self.nodes[node].pool
-        if self._is_simple(pod):
+        if self.is_simple(pod):
             return pod.placement, own
         # Others' labels and places matter to it: such pods are alike only within one workload.
         return pod.placement, own, pod.namespace, tuple(sorted(pod.labels.items())), pod.owner
 
     def of(self, pod: Pod, node: int) -> frozenset[int]:
         """The numbers of the nodes."""
-        found = self._by_rules(pod.placement) if self._is_simple(pod) else self._by_fit(pod)
+        found = self._by_rules(pod.placement) if self.is_simple(pod) else self._by_fit(pod)
         return found if self.across_products else found & self.pools[self.nodes[node].pool]
 
     def of_guest(self, pod: Pod) -> frozenset[int]:
         """The numbers of the nodes that refuse a pending pod for nothing but a lack of room."""
-        return self._by_rules(pod.placement) if self._is_simple(pod) else self._by_fit(pod)
+        return self._by_rules(pod.placement) if self.is_simple(pod) else self._by_fit(pod)
 
-    def _is_simple(self, pod: Pod) -> bool:
+    def is_simple(self, pod: Pod) -> bool:
+        """Whether its nodes hang on no other pod."""
         rules = pod.placement
         social = rules.affinity or rules.anti_affinity or rules.spread or rules.host_ports or rules.volume_claims
         return not social and not self._is_repelled(pod)

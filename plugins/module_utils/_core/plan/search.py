@@ -43,6 +43,9 @@ class Search:
         wanted: Pending pods that get room, and where.
         gained: Slots or nodes gained so far.
         bound: No moves gain as much with fewer evictions.
+        problem: The last one that moves were looked for in.
+        over_budget: Moves were found that max_evictions does not allow.
+        too_dear: ``id()`` of pending pods for which there were only such.
     """
 
     def __init__(self, cluster: Cluster, wish: PlanOptions) -> None:
@@ -61,6 +64,9 @@ class Search:
         self.wanted: list[tuple[Pod, str]] = []
         self.settled: set[int] = set()
         self.notes: list[str] = list(self.staying.notes)
+        self.problem: Problem | None = None
+        self.over_budget = False
+        self.too_dear: set[int] = set()
 
     def costs(self) -> dict[int, float]:
         """Cost of moving by ``id()``: cold start over the usual one, more for pods of priority."""
@@ -132,8 +138,14 @@ class Search:
             return outcome, proved and unit, min(bound, len(outcome.moves)) if unit else bound
 
     def _affordable(self, outcome: Outcome) -> bool:
+        return not self._over(len(outcome.moves))
+
+    def _over(self, evictions: int) -> bool:
+        """Whether so many more are more than may be; that they were is kept in mind."""
         most = self.wish.max_evictions
-        return most is None or self.evictions + len(outcome.moves) <= most
+        over = most is not None and self.evictions + evictions > most
+        self.over_budget = self.over_budget or over
+        return over
 
     def _within_budget(self, problem: Problem, outcome: Outcome) -> Outcome:
         """Less is aimed at where the plan would evict more than it may."""
@@ -152,7 +164,7 @@ class Search:
 
     def moves(self, goal: Goal, guest: Pod | None = None) -> list[PodMove]:
         """Moves for a goal that the scheduler would make, every one of them when its turn comes."""
-        problem = whole = self.formulate(goal, guest)
+        problem = whole = self.problem = self.formulate(goal, guest)
         certain = problem.certain
         for attempt in count(1):
             outcome, proved, bound = self.best(problem)
@@ -196,8 +208,7 @@ class Search:
             if len(missing) == len(members):
                 continue
             more = self._along(steps, missing, problem)
-            most = self.wish.max_evictions
-            if more is None or (most is not None and self.evictions + len(steps) + len(more) > most):
+            if more is None or self._over(len(steps) + len(more)):
                 return steps, members
             among = {id(pod) for pod in members}
             together = [*(step for step in steps if id(step.pod) in among), *more]
@@ -298,6 +309,7 @@ class Search:
         for pod in pods:
             node = self._taker(pod)
             if node is None:
+                self.over_budget = False
                 found = self.moves(Goal(pod.requests[self.resource], 1), guest=pod)
                 for step in found:
                     self.layout.remove(step.pod, step.source)
@@ -305,6 +317,8 @@ class Search:
                     self.settled.add(id(step.pod))
                 steps += found
                 node = self._taker(pod) if found else None
+                if node is None and self.over_budget:
+                    self.too_dear.add(id(pod))
             if node is not None:
                 self.layout.add(pod, node)
                 self.settled.add(id(pod))

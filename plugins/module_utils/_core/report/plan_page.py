@@ -30,6 +30,7 @@ from .markup import (
 from .plan_map import plan_map
 from .plan_words import (
     bound,
+    by_reason,
     changes,
     cold_starts,
     compared,
@@ -72,7 +73,7 @@ def plan_page(plan: Mapping[str, Any], *, title: str = "GPU defragmentation plan
     Returns:
         A document without any reference to another one. Every name in it is escaped, and its policy forbids scripts.
     """
-    pieces = (_totals, _slots, plan_map, _moves, _placed, _freed, _stays, _kept, _notes, _inputs)
+    pieces = (_totals, _slots, plan_map, _moves, _placed, _unplaced, _freed, _stays, _kept, _notes, _inputs)
     return document(title, "".join(piece(plan) for piece in pieces))
 
 
@@ -106,7 +107,7 @@ def _tiles(plan: Mapping[str, Any]) -> str:
             ("Slots gained", *_gain(plan), False),
             ("Pods placed", number(len(plan["placed_pods"])), "that wait now", False),
             ("Cold starts", starts or ("unknown" if plan["waves"] else "none"), "of the pods that move, added up", False),
-            ("Pods that must stay", number(len(plan["skipped"])), "each with its reason, below", False),
+            ("Pods that stay for a reason", number(len(plan["skipped"])), "each with its reason, below", False),
         )
     )
 
@@ -209,6 +210,24 @@ def _placed(plan: Mapping[str, Any]) -> str:
     )
 
 
+def _unplaced(plan: Mapping[str, Any]) -> str:
+    """A plan that another version made may have none."""
+    pods = plan.get("unplaced", [])
+    if not pods:
+        return ""
+    rows = [
+        [pod_name(pod), number(pod["gpus"]), text(reason), text(pod["detail"])]
+        for reason, alike in by_reason(pods)
+        for pod in alike
+    ]
+    return section(
+        "Blocked pods that get no place",
+        "They wait on, and nothing is evicted for them.",
+        table(("Pod", "#GPUs", "Reason", "Why"), rows[:MOST]),
+        more(len(pods), MOST, "pods"),
+    )
+
+
 def _freed(plan: Mapping[str, Any]) -> str:
     nodes = plan["freed_nodes"]
     return section("Freed nodes", "They hold no GPU pod afterwards.", _node_names(nodes)) if nodes else ""
@@ -224,7 +243,8 @@ def _stays(plan: Mapping[str, Any]) -> str:
     ]
     return section(
         "What stays, and why",
-        "GPU pods that the plan may not move. Each reason can be read off the cluster or was asked for.",
+        "Pods that the plan may not move, and pods that no other node takes. Each reason can be read off the cluster or was "
+        "asked for.",
         table(("Reason", "What it means", "#Pods", "#GPUs"), rows),
         *(_reason(reason, pods) for reason, pods in reasons),
     )

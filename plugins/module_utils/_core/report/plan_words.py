@@ -42,6 +42,16 @@ STAYS = {
     "NotReady": "not ready",
     "LastReadyReplica": "the last ready replica of its workload",
     "TooYoung": "younger than pods must be to move",
+    "NoDestination": "free to go, but no other node takes them",
+}
+# Why a blocked pod gets no room (unplaced.Lack), likewise.
+UNPLACED = {
+    "ResourceClaim": "in need of devices by a resource claim, which no plan looks at",
+    "VolumeUnknown": "with a volume of which it is not known where it can be reached",
+    "Count": "beyond the number of pods that was wished",
+    "MaxEvictions": "whose room takes more evictions than are allowed",
+    "BelowGoal": "left out with a plan that frees too few nodes",
+    "NoRoom": "for which no moves make room",
 }
 LIMITS = {
     "total": "in all",
@@ -130,10 +140,25 @@ def why_stay(reason: str) -> str:
     return STAYS.get(reason) or reason_words(reason)
 
 
+def why_unplaced(reason: str) -> str:
+    """What a reason for getting no room means, likewise."""
+    return UNPLACED.get(reason) or reason_words(reason)
+
+
+def staying_pods(plan: Mapping[str, Any]) -> str:
+    """``3 GPU pods``, or ``3 pods`` where some have no GPUs."""
+    return count(len(plan["skipped"]), "GPU pod" if all(pod["gpus"] for pod in plan["skipped"]) else "pod")
+
+
 def staying(plan: Mapping[str, Any]) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """The pods that must stay by reason, the reason of most pods first; of each, the largest pods first."""
+    """The pods that stay by reason, the reason of most pods first; of each, the largest pods first."""
+    return by_reason(plan["skipped"])
+
+
+def by_reason(pods: list[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    """Pods by reason, the reason of most pods first; of each, the largest pods first."""
     reasons: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for pod in sorted(plan["skipped"], key=lambda pod: (-pod["gpus"], pod["namespace"], pod["pod"])):
+    for pod in sorted(pods, key=lambda pod: (-pod["gpus"], pod["namespace"], pod["pod"])):
         reasons[pod["reason"]].append(pod)
     return sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
 

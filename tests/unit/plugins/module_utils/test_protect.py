@@ -78,7 +78,9 @@ def test_a_call_that_can_never_be_decided_is_refused_by_name_and_protects_nothin
     assert refused.value.field == "protect[1]"
 
 
-@pytest.mark.parametrize("expression", ["not_null(a, b, metadata.name)", "merge(metadata, spec, status)", "max_by(spec.containers, &image)"])
+@pytest.mark.parametrize(
+    "expression", ["not_null(a, b, metadata.name)", "merge(metadata, spec, status)", "max_by(spec.containers, &image)"]
+)
 def test_functions_are_taken_with_as_many_arguments_as_they_have(expression: str) -> None:
     assert protect([expression]) is not None
 

@@ -394,12 +394,14 @@ def test_a_namespace_is_chosen_by_its_labels_and_has_its_name_as_one(
 
 
 def test_what_a_namespace_is_labelled_is_not_guessed_no_pod_gets_in_by_it() -> None:
-    llm = {"name": "llm", "on": "n1", "namespace": "x", "labels": {"app": "llm"}}
     term = near(namespaceSelector={"matchLabels": {"team": "a"}})
-    assert refused(*ZONES, pod(**llm), me(affinity=together(term))) == ["PodAffinity"]
-    assert refused(*ZONES, pod(**llm, affinity=apart(term)), me(labels={"app": "llm"})) == ["PodAntiAffinity"]
+    llm = pod("llm", on="n1", namespace="x", labels={"app": "llm"})
+    repelling = pod("llm", on="n1", namespace="x", labels={"app": "llm"}, affinity=apart(term))
+    mine = me(labels={"app": "llm"})
+    assert refused(*ZONES, llm, me(affinity=together(term))) == ["PodAffinity"]
     assert refused(*ZONES, me(labels={"app": "llm"}, affinity=together(term))) == ["PodAffinity"]
-    assert refused(*ZONES, namespace("default"), pod(**llm, affinity=apart(term)), me(labels={"app": "llm"})) == []
+    assert refused(*ZONES, repelling, mine) == ["PodAntiAffinity"]
+    assert refused(*ZONES, namespace("default"), repelling, mine) == []
 
 
 def test_a_pod_on_a_node_neither_needs_nor_repels_itself() -> None:
