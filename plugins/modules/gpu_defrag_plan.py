@@ -378,8 +378,8 @@ plan:
           description:
             - The particulars, in a sentence.
             - With V(NoDestination), how many other nodes refuse it for which first reason, most first. The reasons are those
-              of pending pods in M(gpuops.defrag.gpu_fragmentation_info), and V(OtherProduct) for nodes of another GPU product
-              to which O(across_products) does not let it go.
+              of pending pods in M(gpuops.defrag.gpu_fragmentation_info), V(OtherProduct) for nodes of another GPU product to
+              which O(across_products) does not let it go, and V(UnhealthyGPU) for nodes with broken GPUs.
           type: str
           returned: always
           sample: "no node takes it: 3 OtherProduct, 2 InsufficientGPU, 1 Taint"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .glossary import glossary
@@ -29,6 +29,8 @@ from .markup import (
 )
 from .plan_map import plan_map
 from .plan_words import (
+    COUNTED,
+    Reasons,
     bound,
     by_reason,
     changes,
@@ -39,11 +41,13 @@ from .plan_words import (
     headline,
     kept,
     limits,
+    refusals_in,
     sentence,
     signed,
     staying,
     wave_words,
     why_stay,
+    why_unplaced,
 )
 from .words import clean, count, number, part, stranded
 
@@ -215,16 +219,10 @@ def _unplaced(plan: Mapping[str, Any]) -> str:
     pods = plan.get("unplaced", [])
     if not pods:
         return ""
-    rows = [
-        [pod_name(pod), number(pod["gpus"]), text(reason), text(pod["detail"])]
-        for reason, alike in by_reason(pods)
-        for pod in alike
-    ]
     return section(
         "Blocked pods that get no place",
         "They wait on, and nothing is evicted for them.",
-        table(("Pod", "#GPUs", "Reason", "Why"), rows[:MOST]),
-        more(len(pods), MOST, "pods"),
+        _reasons(by_reason(pods), why_unplaced, "Why it gets none"),
     )
 
 
@@ -236,24 +234,34 @@ def _freed(plan: Mapping[str, Any]) -> str:
 def _stays(plan: Mapping[str, Any]) -> str:
     if not plan["skipped"]:
         return ""
-    reasons = staying(plan)
-    rows = [
-        [text(reason), text(why_stay(reason)), number(len(pods)), number(sum(pod["gpus"] for pod in pods))]
-        for reason, pods in reasons
-    ]
     return section(
         "What stays, and why",
         "Pods that the plan may not move, and pods that no other node takes. Each reason can be read off the cluster or was "
         "asked for.",
-        table(("Reason", "What it means", "#Pods", "#GPUs"), rows),
-        *(_reason(reason, pods) for reason, pods in reasons),
+        _reasons(staying(plan), why_stay, "Why it stays"),
     )
 
 
-def _reason(reason: str, pods: list[Mapping[str, Any]]) -> str:
-    rows = [[pod_name(pod), name(pod["node"], 40), number(pod["gpus"]), text(pod["detail"])] for pod in pods[:MOST]]
-    listed = table(("Pod", "Node", "#GPUs", "Why it stays"), rows) + more(len(pods), MOST, "pods")
-    return f"<details><summary>{text(reason)}: {count(len(pods), 'pod')}</summary>{listed}</details>\n"
+def _reasons(reasons: Reasons, meaning: Callable[[str], str], why: str) -> str:
+    """What each reason means and how many pods it holds, then its pods."""
+    rows = [
+        [text(reason), text(meaning(reason)), number(len(pods)), number(sum(pod["gpus"] for pod in pods))]
+        for reason, pods in reasons
+    ]
+    listed = table(("Reason", "What it means", "#Pods", "#GPUs"), rows)
+    return listed + "".join(_reason(reason, pods, why) for reason, pods in reasons)
+
+
+def _reason(reason: str, pods: list[Mapping[str, Any]], why: str) -> str:
+    on_nodes = "node" in pods[0]
+    rows = [
+        [pod_name(pod), *([name(pod["node"], 40)] if on_nodes else []), number(pod["gpus"]), text(pod["detail"])]
+        for pod in pods[:MOST]
+    ]
+    listed = table(("Pod", *(["Node"] if on_nodes else []), "#GPUs", why), rows) + more(len(pods), MOST, "pods")
+    meant = refusals_in(pod["detail"] for pod in pods[:MOST]) if reason in COUNTED else []
+    means = facts(meant) if meant else ""
+    return f"<details><summary>{text(reason)}: {count(len(pods), 'pod')}</summary>{listed}{means}</details>\n"
 
 
 def _kept(plan: Mapping[str, Any]) -> str:

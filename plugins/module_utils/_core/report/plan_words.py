@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
-from .words import clean, count, number, percent, reason_words, stranded
+from .words import REASONS, clean, count, number, percent, reason_words, stranded
 
+Reasons: TypeAlias = list[tuple[str, list[Mapping[str, Any]]]]
+"""Pods by reason."""
 VERDICTS = {
     "Recommended": "Worth carrying out",
     "NoFragmentation": "Nothing to do",
@@ -53,6 +56,8 @@ UNPLACED = {
     "BelowGoal": "left out with a plan that frees too few nodes",
     "NoRoom": "for which no moves make room",
 }
+COUNTED = ("NoDestination", "NoRoom")
+"""Reasons whose details count nodes by what they have against a pod."""
 LIMITS = {
     "total": "in all",
     "per_node": "from one node",
@@ -145,17 +150,23 @@ def why_unplaced(reason: str) -> str:
     return UNPLACED.get(reason) or reason_words(reason)
 
 
+def refusals_in(details: Iterable[str]) -> list[tuple[str, str]]:
+    """The refusals that sentences name, each with what it means."""
+    told = set(re.findall("[A-Za-z]+", " ".join(details)))
+    return [(refusal, words) for refusal, words in REASONS.items() if refusal in told]
+
+
 def staying_pods(plan: Mapping[str, Any]) -> str:
     """``3 GPU pods``, or ``3 pods`` where some have no GPUs."""
     return count(len(plan["skipped"]), "GPU pod" if all(pod["gpus"] for pod in plan["skipped"]) else "pod")
 
 
-def staying(plan: Mapping[str, Any]) -> list[tuple[str, list[Mapping[str, Any]]]]:
+def staying(plan: Mapping[str, Any]) -> Reasons:
     """The pods that stay by reason, the reason of most pods first; of each, the largest pods first."""
     return by_reason(plan["skipped"])
 
 
-def by_reason(pods: list[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
+def by_reason(pods: list[Mapping[str, Any]]) -> Reasons:
     """Pods by reason, the reason of most pods first; of each, the largest pods first."""
     reasons: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for pod in sorted(pods, key=lambda pod: (-pod["gpus"], pod["namespace"], pod["pod"])):
