@@ -69,6 +69,7 @@ class Kind:
         nodes: Numbers of the nodes that may hold one, room aside.
         at: Its pods by node number, dearest to keep last.
         guests: Pending pods of the kind, all of which are to get in.
+        social: Its nodes hang on which other pods are where.
     """
 
     demand: Amounts
@@ -76,6 +77,7 @@ class Kind:
     nodes: Set[int]
     at: dict[int, list[Pod]] = field(default_factory=dict)
     guests: list[Pod] = field(default_factory=list)
+    social: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +199,7 @@ def formulate(
             key = (demand, costs.get(id(pod), 1.0), places.likeness(pod, number))
             if key not in kinds:
                 numbers[key] = len(kinds)
-                kinds[key] = Kind(demand, costs.get(id(pod), 1.0), places.of(pod, number))
+                kinds[key] = Kind(demand, costs.get(id(pod), 1.0), places.of(pod, number), social=not places.is_simple(pod))
             kinds[key].at.setdefault(number, []).append(pod)
             counts[numbers[key]] += 1
         held.append(dict(counts))
@@ -258,7 +260,7 @@ class _Places:
     def likeness(self, pod: Pod, node: int | None) -> object:
         """Equal for pods with the same nodes to go to."""
         own = self._pool(pod, node)
-        if self._is_simple(pod):
+        if self.is_simple(pod):
             return pod.placement, own
         # Others' labels and places matter to it: such pods are alike only within one workload, and within a domain of many
         # nodes, where what one leaves behind another does not.
@@ -274,7 +276,7 @@ class _Places:
         found, pool = self._by_rules(pod.placement), self._pool(pod, node)
         if pool is not None:
             found = self._both(found, self.pools[pool])
-        return found if self._is_simple(pod) else self._by_others(pod, found)
+        return found if self.is_simple(pod) else self._by_others(pod, found)
 
     def _pool(self, pod: Pod, node: int | None) -> str | None:
         """The pool that a pod does not leave; None where it may."""
@@ -285,7 +287,7 @@ class _Places:
         under: dict[tuple[str | None, Hashable], tuple[Share, set[int]]] = {}
         for number, kind in enumerate(kinds):
             pod = next(iter(kind.at.values()))[0] if kind.at else kind.guests[0]
-            if not self._is_simple(pod):
+            if not self.is_simple(pod):
                 for share in Fit(pod, self.layout, self.resource).shares():
                     under.setdefault((share.key, share.rule), (share, set()))[1].add(number)
         domains: dict[str | None, list[str | None]] = {}
@@ -297,9 +299,10 @@ class _Places:
     def of_guest(self, pod: Pod) -> Set[int]:
         """The numbers of the nodes that refuse a pending pod for nothing but a lack of room."""
         found = self._by_rules(pod.placement)
-        return found if self._is_simple(pod) else self._by_others(pod, found)
+        return found if self.is_simple(pod) else self._by_others(pod, found)
 
-    def _is_simple(self, pod: Pod) -> bool:
+    def is_simple(self, pod: Pod) -> bool:
+        """Whether its nodes hang on no other pod."""
         rules = pod.placement
         social = rules.affinity or rules.anti_affinity or rules.spread or rules.host_ports or rules.volume_claims
         # Or the anti-affinity of some pod anywhere is about this one.

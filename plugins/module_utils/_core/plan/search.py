@@ -63,6 +63,9 @@ class Search:
         stays: Why pods must stay, by ``id()``.
         settled: ``id()`` of pods that have their last place.
         seconds: What is left of the exact solver's time.
+        problem: The last one that moves were looked for in.
+        over_budget: Moves were found that max_evictions does not allow.
+        too_dear: ``id()`` of pending pods for which there were only such.
     """
 
     def __init__(self, cluster: Cluster, wish: PlanOptions) -> None:
@@ -75,6 +78,9 @@ class Search:
         self.stays = self.staying.stays
         self.settled: set[int] = set()
         self.seconds = wish.time_limit
+        self.problem: Problem | None = None
+        self.over_budget = False
+        self.too_dear: set[int] = set()
 
     def costs(self) -> dict[int, float]:
         """Cost of moving by ``id()``: cold start over the usual one, more for pods of priority."""
@@ -164,6 +170,7 @@ class Search:
         outcome = solve(problem, known)
         if most is None or len(outcome.moves) <= most:
             return outcome
+        self.over_budget = True
         best = self._halved(problem, known, outcome.gained, most)
         if any(kind.cost != 1.0 for kind in problem.kinds):
             # What is cheapest is not what evicts least.
@@ -189,7 +196,7 @@ class Search:
 
     def moves(self, goal: Goal, guest: Pod | None = None, spent: int = 0) -> Found:
         """Moves for a goal, so many evictions having been planned before."""
-        problem = whole = self.formulate(goal, guest)
+        problem = whole = self.problem = self.formulate(goal, guest)
         certain, known = problem.certain, options(problem)
         most = None if self.wish.max_evictions is None else self.wish.max_evictions - spent
         notes: list[str] = []
@@ -312,7 +319,9 @@ class Search:
             if len(missing) == len(members):
                 continue
             more = self._along(steps, missing, problem)
-            if more is None or (most is not None and len(steps) + len(more) > most):
+            over = most is not None and more is not None and len(steps) + len(more) > most
+            self.over_budget = self.over_budget or over
+            if more is None or over:
                 return steps, members
             among = {id(pod) for pod in members}
             together = [*(step for step in steps if id(step.pod) in among), *more]
@@ -383,6 +392,7 @@ class Search:
         for pod in pods:
             node = self._taker(pod)
             if node is None:
+                self.over_budget = False
                 more = self.moves(Goal(pod.requests[self.resource], 1), guest=pod, spent=len(found.steps))
                 for step in more.steps:
                     self.layout.remove(step.pod, step.source)
@@ -395,6 +405,8 @@ class Search:
                     found.gained += 1
                     # Room for one of several pods takes no more evictions than room for them all.
                     found.bound, found.solver = max(found.bound, more.bound), more.solver
+                elif self.over_budget:
+                    self.too_dear.add(id(pod))
             if node is not None:
                 self.layout.add(pod, node)
                 self.settled.add(id(pod))

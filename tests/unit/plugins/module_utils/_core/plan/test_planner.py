@@ -28,6 +28,7 @@ from ansible_collections.gpuops.defrag.tests.unit.builders import (
     pod,
     serving,
 )
+from ansible_collections.gpuops.defrag.tests.unit.plugins.module_utils._core.plan.clusters import at_random
 
 SOLVERS = ["heuristic", "exact"]
 EXAMPLES = Path(__file__).resolve().parents[6] / "examples"
@@ -90,6 +91,30 @@ def test_the_same_state_in_any_order_gives_the_same_bytes(solver: str) -> None:
             random.Random(seed).shuffle(shuffled)
         told.add(json.dumps(planned(shuffled, count=2, solver=solver)))
     assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    "wish", [{"kind": "slots"}, {"kind": "slots", "slot_size": 2}, {"kind": "free_nodes"}, {"kind": "blocked_pods"}], ids=str
+)
+def test_any_cluster_in_any_order_gives_the_same_bytes(wish: dict[str, Any]) -> None:
+    several: set[str] = set()
+    some: set[str] = set()
+    for seed in range(60):
+        objects = at_random(seed)
+        rules = Rules(movable_singletons=seed % 3 > 0, movable_gangs=seed % 2 > 0)
+        given = {"rules": rules, "limits": Limits(total=3), "across_products": seed % 4 == 0, **wish}
+        found = plan(objects, PlanOptions(**{"solver": "heuristic", **given}), details=True)
+        for shuffle in range(3):
+            shuffled = list(objects)
+            random.Random(shuffle).shuffle(shuffled)
+            again = plan(shuffled, PlanOptions(**{"solver": "heuristic", **given}), details=True)
+            for key, value in found.items():
+                assert json.dumps(again[key]) == json.dumps(value), (seed, key)
+            assert list(again) == list(found)
+        several.update(key for key, value in found.items() if isinstance(value, list) and len(value) > 1)
+        some |= {key for key, value in found.items() if value}
+    assert several >= {"skipped", "nodes_kept", "notes"}
+    assert some >= {"waves", *({"unplaced", "placed_pods"} if wish["kind"] == "blocked_pods" else {"freed_nodes"})}
 
 
 # Whole nodes.
@@ -282,7 +307,12 @@ def test_a_plan_that_frees_too_few_nodes_moves_nothing_and_says_so(kind: str) ->
         ([node("n1"), one("a", "n1")], {"kind": "blocked_pods"}, "NoFragmentation", "no pod is blocked"),
         ([node("n1"), one("a", "n1"), node("n2"), one("b", "n2", 6)], {"max_evictions": 0}, "Blocked", "max_evictions"),
         ([node("n1"), pod("a", 1, "n1"), node("n2"), pod("b", 6, "n2")], {}, "Blocked", "2 of 2 GPU pods must stay"),
-        ([node("n1"), one("a", "n1", 3), node("n2"), one("b", "n2", 6)], {"slot_size": 6}, "Blocked", "no room elsewhere"),
+        (
+            [node("n1"), one("a", "n1", 3), node("n2"), one("b", "n2", 6)],
+            {"slot_size": 6},
+            "Blocked",
+            "no node takes 2 of 2 GPU pods",
+        ),
         ([node("n1"), pod("a", 1, "n1"), guest(8)], {"kind": "blocked_pods"}, "NoFragmentation", "no pod is blocked"),
         (
             [node("n1"), pod("a", 4, "n1"), node("n2"), pod("b", 4, "n2"), guest(8)],
@@ -514,6 +544,8 @@ def test_within_few_evictions_one_dear_pod_is_moved_where_two_cheap_ones_would_b
     ("wish", "field"),
     [
         ({"slot_size": 0}, "objective.slot_size"),
+        ({"slot_size": 1_000_001}, "objective.slot_size"),
+        ({"slot_size": 10**5000}, "objective.slot_size"),
         ({"count": 0}, "objective.count"),
         ({"max_evictions": -1}, "max_evictions"),
         ({"min_nodes_freed": -1}, "min_nodes_freed"),
