@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import floor
 from typing import Any
 
-from .heuristic import Move, Outcome
+from .moves import Move, Outcome
 from .problem import Problem
 
 WORK = 0.3

@@ -17,9 +17,11 @@ from ..cluster.scheduling import Fit
 from ..kube.model import Cluster, Pod
 from . import exact
 from .evictable import staying
-from .heuristic import Option, Outcome, lower_bound, options, solve
+from .heuristic import solve
+from .moves import Outcome
 from .options import PlanOptions
 from .problem import Goal, Problem, formulate
+from .release import Option, lower_bound, options
 from .schedule import PodMove, ordered, units
 
 COLD_START = 180.0

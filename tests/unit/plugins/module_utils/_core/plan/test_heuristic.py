@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.heuristic import Outcome, lower_bound, options, solve
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.heuristic import solve
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.moves import Outcome
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.problem import Amounts, Goal, Kind, Problem
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.release import lower_bound, options
 from ansible_collections.gpuops.defrag.tests.unit.builders import laid_out, node, pod
 
 Pods = Sequence[tuple[int, int]]
