@@ -24,8 +24,8 @@ from .problem import Problem
 from .release import Option, Pods, Releases, lower_bound, options
 from .schedule import ordered
 
-TRIES = 500
-"""So many options are tried to make a plan cheaper."""
+LOOKS = 500_000
+"""So many nodes are looked at to make a plan cheaper: all of them for each option tried, and for each node given back."""
 LITTLE = 1e-9
 """Costs that differ by less are equal."""
 
@@ -83,7 +83,7 @@ class _Climb:
             others; else those that need most, while there is some.
         placing: Where all pods are by now.
         releases: What may leave the nodes.
-        tries: How many options were tried.
+        looks: How many nodes were looked at.
     """
 
     def __init__(self, problem: Problem, easiest_first: bool) -> None:
@@ -91,7 +91,7 @@ class _Climb:
         self.easiest_first = easiest_first
         self.placing = Placing(problem)
         self.releases = Releases(problem)
-        self.tries = 0
+        self.looks = 0
 
     def up(self, wanted: float, known: Sequence[Option], within: float = inf) -> None:
         """Take options, the cheapest first, until so much is gained in all, or cannot be within a cost."""
@@ -141,12 +141,13 @@ class _Climb:
             wanted: What is to be gained in all.
             fewest: Nothing costs less than this.
         """
-        placing, most = self.placing, self.tries + TRIES
+        placing, most = self.placing, self.looks + LOOKS
         waiting = placing.left()
-        while waiting and self.tries < most and (placing.gained < wanted or placing.cost > fewest + LITTLE):
+        while waiting and self.looks < most and (placing.gained < wanted or placing.cost > fewest + LITTLE):
             node = waiting.pop()
             mark, gained = placing.mark(), placing.gained
             within = mark.cost if gained >= wanted else inf
+            self.looks += len(self.problem.names)
             if placing.restore(node):
                 # First something else, then whatever is cheapest.
                 self.up(placing.gained + 1, self._elsewhere(node), within)
@@ -160,7 +161,7 @@ class _Climb:
     def _take(self, option: Option) -> int | None:
         """Do what an option says; nothing where a kind finds no place, which is then given back."""
         placing, kinds = self.placing, self.problem.kinds
-        self.tries += 1
+        self.looks += len(self.problem.names)
         mark = placing.mark()
         pods = [kind for kind, number in option.kinds for _pod in range(number)]
         pods.sort(key=lambda kind: (-self.problem.part(kinds[kind].demand[0]), -self.releases.effort[kind], kind))

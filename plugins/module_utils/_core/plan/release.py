@@ -104,26 +104,20 @@ def _releases(problem: Problem, node: int, prices: _Prices, free: Amounts) -> It
         if prices.held and node not in problem.stuck:
             yield 1, tuple(sorted(prices.held.items()))
     else:
-        short = problem.goal.slot_size * (problem.slots(free[0]) + 1) - free[0]
-        parts = {kind: problem.part(problem.kinds[kind].demand[0]) for kind in prices.held}
-        seen: set[Pods] = {()}
-        # Small pods find a place more easily than large ones, at the price of more evictions.
-        for largest in sorted(set(parts.values()) - {0}, reverse=True):
-            smaller = {kind: part for kind, part in parts.items() if 0 < part <= largest}
-            best = _cheapest(prices, smaller, short + (LEVELS - 1) * problem.goal.slot_size)
-            for level, pods in enumerate(best[short :: problem.goal.slot_size], start=1):
-                if pods not in seen:
-                    seen.add(pods)
-                    yield level, pods
+        size = problem.goal.slot_size
+        short = size * (problem.slots(free[0]) + 1) - free[0]
+        best = _cheapest(prices, short + (LEVELS - 1) * size)
+        yield from ((level, pods) for level, pods in enumerate(best[short::size], start=1) if pods)
 
 
-def _cheapest(prices: _Prices, parts: Mapping[int, int], most: int) -> list[Pods]:
-    """The cheapest pods that hold so many GPUs at least, for 0 up to the most; none where all do not.
+def _cheapest(prices: _Prices, most: int) -> list[Pods]:
+    """The cheapest pods that hold so many GPUs at least that make up no whole slot, for 0 up to the most; none where all do not.
 
     A knapsack over GPUs, which are few on a node.
     """
+    parts = {kind: prices.problem.part(prices.problem.kinds[kind].demand[0]) for kind in sorted(prices.held)}
     best: list[tuple[float, float, Pods]] = [(0.0, 0.0, ()), *[(inf, inf, ())] * most]
-    for kind, part in sorted(parts.items()):
+    for kind, part in ((kind, part) for kind, part in parts.items() if part):
         before = list(best)
         for number in range(1, min(prices.held[kind], ceil(most / part)) + 1):
             cost, effort = prices.of_kind(kind, number)
