@@ -167,7 +167,7 @@ class _Climb:
         pods.sort(key=lambda kind: (-self.problem.part(kinds[kind].demand[0]), -self.releases.effort[kind], kind))
         for kind in pods:
             placing.shift(kind, option.node, -1)
-        homeless = next((kind for kind in pods if not placing.place(kind, option.node)), None)
+        homeless = next((kind for kind in pods if not placing.place(kind)), None)
         if homeless is not None:
             placing.undo(mark)
         return homeless

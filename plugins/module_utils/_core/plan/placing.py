@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from .moves import Move, paired
@@ -89,11 +89,11 @@ class Placing:
     def _has_come(self, kind: int, node: int) -> bool:
         return self.held[node].get(kind, 0) > self.problem.held[node].get(kind, 0)
 
-    def place(self, kind: int, but: int) -> bool:
-        """Find a pod a place, on any node but one, where no slot is lost: the tightest, or one where another pod makes way."""
-        target = self._tightest(kind, (but,))
+    def place(self, kind: int) -> bool:
+        """Find a pod a place where no slot is lost: the tightest, or one where another pod makes way."""
+        target = self._tightest(kind)
         if target is None:
-            return self._push(kind, but)
+            return self._push(kind)
         self.shift(kind, target, +1)
         return True
 
@@ -139,9 +139,8 @@ class Placing:
 
     def _room(self, node: int) -> int:
         """GPUs that may be taken on a node without spoiling what counts; -1 where nothing at all may come."""
-        if self.problem.goal.slot_size is None and self._is_bare(node):
-            return -1
-        return self.problem.part(max(0, self.free[node][0]))
+        whole = self.problem.needs or not self.problem.goal.slot_size
+        return -1 if whole and self._worth(node) else self.problem.part(max(0, self.free[node][0]))
 
     def _shelve(self, node: int) -> None:
         insort(self.shelves.setdefault(self._room(node), []), (self.free[node][1:], node))
@@ -150,8 +149,8 @@ class Placing:
         shelf = self.shelves[self._room(node)]
         del shelf[bisect_left(shelf, (self.free[node][1:], node))]
 
-    def _tightest(self, kind: int, but: Collection[int]) -> int | None:
-        """The node with the fewest GPUs left over, then with the least of the rest."""
+    def _tightest(self, kind: int, but: int | None = None) -> int | None:
+        """The node with the fewest GPUs left over, then with the least of the rest; not the one that is excepted."""
         demand = self.problem.kinds[kind].demand
         gpus = self.problem.part(demand[0])
         for room in sorted(self.shelves):
@@ -159,14 +158,14 @@ class Placing:
                 shelf = self.shelves[room]
                 # Those with less of the first other resource than it takes need not be looked at.
                 for _free, node in shelf[bisect_left(shelf, (demand[1:2], -1)) :]:
-                    if node not in but and self.may_come(kind, node):
+                    if node != but and self.may_come(kind, node):
                         return node
         return None
 
-    def _push(self, kind: int, but: int) -> bool:
+    def _push(self, kind: int) -> bool:
         """Place a pod where another goes on to a third node: one that has come, or, at its price, one that was there."""
-        for _price, node, other in sorted(self._in_the_way(kind, but)):
-            target = self._tightest(other, (but, node))
+        for _price, node, other in sorted(self._in_the_way(kind)):
+            target = self._tightest(other, node)
             if target is not None:
                 self.shift(other, node, -1)
                 self.shift(other, target, +1)
@@ -174,16 +173,16 @@ class Placing:
                 return True
         return False
 
-    def _in_the_way(self, kind: int, but: int) -> Iterator[tuple[float, int, int]]:
+    def _in_the_way(self, kind: int) -> Iterator[tuple[float, int, int]]:
         """Pods that may find a place themselves, and in whose stead a pod would: (price, node, kind)."""
         kinds, part = self.problem.kinds, self.problem.part
         demand = kinds[kind].demand
         may_go: dict[int, bool] = {}
-        for node in kinds[kind].nodes - {but}:
+        for node in kinds[kind].nodes:
             free, room = self.free[node], self._room(node)
             for other, number in self.held[node].items() if room >= 0 else ():
                 if other not in may_go:
-                    may_go[other] = self._tightest(other, (but,)) is not None
+                    may_go[other] = self._tightest(other) is not None
                 back = kinds[other].demand
                 helps = may_go[other] and room + part(back[0]) >= part(demand[0])
                 if helps and all(a <= have + more for a, have, more in zip(demand, free, back, strict=True) if a):
