@@ -49,7 +49,7 @@ def solve(problem: Problem, known: Sequence[Option] | None = None) -> Outcome:
         found.append(climb.placing)
         if climb.placing.gained >= wanted and climb.placing.cost <= least + LITTLE:
             break
-    best = min(found, key=lambda placing: (-placing.gained, placing.cost))
+    best = min(found, key=lambda placing: (ordered(problem, placing.moves()) is None, -placing.gained, placing.cost))
     moves = best.moves()
     return Outcome(moves, best.gained, sum(problem.kinds[move.kind].cost for move in moves))
 
