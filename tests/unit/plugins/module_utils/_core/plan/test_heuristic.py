@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.heuristic import solve
@@ -75,3 +77,11 @@ def test_slots_of_odd_sizes(nodes: list[int], pods: Pods, size: int, expected: s
 def test_of_the_cheapest_pods_those_leave_that_find_a_place() -> None:
     found = solve(problem([8, 8], [(2, 0), (2, 0), (6, 1)], size=3, costs=[1, 2, 1], places=[{0}, {1}, {1}]))
     assert (moves(found), found.cost) == ({(0, 1)}, 2.0)
+
+
+def test_nothing_moves_where_as_much_is_lost_as_is_gained() -> None:
+    # The 2 finds room only where the 4 of node 1 makes way, which costs node 2 a slot; what node 1 has does not count.
+    places = [{1}, {1, 2}, {1}, {2}]
+    found = problem([3, 8, 8], [(2, 0), (4, 1), (3, 1), (4, 2)], size=3, places=places)
+    assert moves(solve(found)) == {(0, 1), (1, 2)}
+    assert solve(replace(found, gainers=frozenset({0, 2}))).moves == []
