@@ -140,16 +140,20 @@ class Problem:
         """Slots in so many free GPUs."""
         return max(0, gpus) // self.goal.slot_size if self.goal.slot_size else 0
 
+    def part(self, gpus: int) -> int:
+        """Of so many GPUs those that make up no whole slot, or all where no slots are gained.
+
+        Nothing else counts when a pod moves: the whole slots that it takes on one node it leaves on the other.
+        """
+        return gpus if self.needs or not self.goal.slot_size else gpus % self.goal.slot_size
+
     def room(self, node: int, free: Amounts) -> int:
         """GPUs that may be taken on a node without spoiling what counts: a slot, or a node that is free already.
 
         Below 0 where not even a pod without GPUs may come.
         """
-        if self.needs:
-            return max(0, free[0])
-        if self.goal.slot_size:
-            return max(0, free[0]) % self.goal.slot_size
-        return -1 if node in self.bare else max(0, free[0])
+        spoilt = self.goal.slot_size is None and node in self.bare
+        return -1 if spoilt else self.part(max(0, free[0]))
 
 
 def formulate(

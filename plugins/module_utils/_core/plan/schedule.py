@@ -15,7 +15,7 @@ from ..cluster.layout import Layout
 from ..cluster.scheduling import Fit
 from ..errors import InputError
 from ..kube.model import Cluster, Pod
-from .heuristic import Move
+from .moves import Move
 from .problem import Problem
 
 

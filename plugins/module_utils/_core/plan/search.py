@@ -17,9 +17,11 @@ from ..cluster.scheduling import Fit
 from ..kube.model import Cluster, Pod
 from . import exact
 from .evictable import staying
-from .heuristic import Option, Outcome, lower_bound, options, solve
+from .heuristic import solve
+from .moves import Outcome
 from .options import PlanOptions
 from .problem import Cap, Goal, Problem, formulate
+from .release import Option, lower_bound, options
 from .schedule import PodMove, ordered, units
 
 COLD_START = 180.0
@@ -364,7 +366,7 @@ class Search:
             number = numbers.get(node.name)
             free = tuple(self.layout.room(node, resource) for resource in problem.resources)
             room = 0 if number is None else problem.room(number, free)
-            if node.name != pod.node and node.name not in left and gpus <= room and not fit.refusals(node):
+            if node.name != pod.node and node.name not in left and problem.part(gpus) <= room and not fit.refusals(node):
                 found.append((room, node.name))
         return min(found)[1] if found else None
 
