@@ -122,7 +122,9 @@ options:
     choices: [auto, heuristic, exact]
     default: auto
   time_limit:
-    description: Seconds that the exact solver may take for one try.
+    description:
+      - Seconds that the exact solver may take in all. What it may do in that time is counted in steps, not by the clock, so that
+        the same input gives the same plan; a machine that is much slower than usual ends it by the clock. V(0) is the heuristic alone.
     type: float
     default: 30
   seed:
