@@ -123,8 +123,8 @@ options:
     default: auto
   time_limit:
     description:
-      - Seconds that the exact solver may take in all. What it may do in that time is counted in steps, not by the clock, so that
-        the same input gives the same plan; a machine that is much slower than usual ends it by the clock. V(0) is the heuristic alone.
+      - Seconds that the exact solver may take in all; V(0) is the heuristic alone. What it may do in that time is counted in
+        steps, not by the clock, so that the same input gives the same plan. Only on a very slow machine the clock ends it.
     type: float
     default: 30
   seed:
