@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ..kube.model import PODS, Cluster, Node, Pod
+from .census import Census
 
 
 class Layout:
@@ -16,6 +17,7 @@ class Layout:
         pods: Active pods by node name.
         used: Amounts taken by node name and resource; ``pods`` counts the pods.
         repelling: How many pods on any node have required anti-affinity terms.
+        nominated: Pending pods for which a preemption keeps room.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -23,6 +25,8 @@ class Layout:
         self.pods: dict[str, list[Pod]] = {}
         self.used: dict[str, dict[str, int]] = {}
         self.repelling = 0
+        self.nominated = [pod for pod in cluster.pending if pod.nominated]
+        self._census: Census | None = None
         for name, pods in cluster.bound.items():
             used = {PODS: len(pods)}
             for pod in pods:
@@ -32,6 +36,13 @@ class Layout:
                     self.repelling += 1
             self.used[name] = used
             self.pods[name] = list(pods)
+
+    @property
+    def census(self) -> Census:
+        """The pods as rules of other pods see them. Where no pod has such rules, nobody asks and none is taken."""
+        if self._census is None:
+            self._census = Census(self.cluster, self.pods)
+        return self._census
 
     def room(self, node: Node, resource: str) -> int:
         """What is left of a resource on a node; below zero where more is taken than the node still has."""
@@ -57,3 +68,5 @@ class Layout:
         for resource, amount in (*pod.requests.items(), (PODS, 1)):
             used[resource] = used.get(resource, 0) + sign * amount
         self.repelling += sign * bool(pod.placement.anti_affinity)
+        if self._census is not None:
+            self._census.count(pod, node, sign)

@@ -100,6 +100,7 @@ class Survey:
     unlisted: list[str] = field(default_factory=list)
     other_resources: dict[str, int] = field(default_factory=dict)
     elsewhere: list[Node] = field(default_factory=list)
+    plain: list[Node] = field(default_factory=list)
 
 
 def product(labels: Mapping[str, str]) -> str | None:
@@ -146,6 +147,8 @@ def survey(layout: Layout, resource: str, selector: LabelSelector) -> Survey:
         if not gpus and not capacity:
             if allocated:
                 result.unlisted.append(name)
+            else:
+                result.plain.append(node)
             continue
         replicas = shared_replicas(node.labels, resource)
         if replicas is not None:
@@ -170,6 +173,7 @@ def survey(layout: Layout, resource: str, selector: LabelSelector) -> Survey:
     result.nodes.sort(key=lambda gpu_node: (gpu_node.pool, gpu_node.node.name))
     result.shared.sort()
     result.unlisted.sort()
+    result.plain.sort(key=lambda node: node.name)
     return result
 
 

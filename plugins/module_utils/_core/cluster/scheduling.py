@@ -9,16 +9,17 @@ docstring. Preferences do not count: they change where a pod goes, never whether
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
-from ..kube.model import PODS, AffinityTerm, Cluster, Node, Placement, Pod, SpreadConstraint, Taint
+from ..kube.model import PODS, AffinityTerm, Node, Placement, Pod, SpreadConstraint, Taint, Volume
+from .census import Census, Query, covers
 from .layout import Layout
 
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_NAME = "kubernetes.io/metadata.name"
+_UNLABELLED: frozenset[str | None] = frozenset((None,))
 _ZONES = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
@@ -95,74 +96,80 @@ def standing(placement: Placement, node: Node) -> Iterator[Refusal]:
         yield Refusal.TAINT
 
 
-def covers(cluster: Cluster, term: AffinityTerm, other: Pod, *, unknown: bool) -> bool:
-    """Whether an affinity term speaks of a pod: its namespace and its labels.
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """Nodes that other pods close to a pod, told by the value of a label.
 
-    Args:
-        cluster: For the labels of namespaces.
-        term: The term.
-        other: The pod.
-        unknown: The answer where it hangs on labels of a namespace that was not read: True for anti-affinity, False for
-            affinity, so that what is not known lets no pod in.
+    Attributes:
+        refusal: What such a node says.
+        key: The label; None for the name of the node.
+        values: The values that are closed; None among them for nodes without the label.
+        admits: The values are those that are open instead.
     """
-    if term.selector is None or not term.selector.matches(other.labels):
-        return False
-    if other.namespace in term.namespaces:
-        return True
-    if term.namespace_selector is None:
-        return False
-    labels = cluster.namespaces.get(other.namespace)
-    if labels is not None:
-        return term.namespace_selector.matches(labels)
-    # Every namespace carries its name as a label, which may be enough to tell.
-    name = {_NAME: other.namespace}
-    told = (r.matches(name) for r in term.namespace_selector.requirements if r.key == _NAME)
-    return all(told) and (unknown or not asks_for_labels(term))
+
+    refusal: Refusal
+    key: str | None
+    values: frozenset[str | None]
+    admits: bool = False
+
+    def value(self, node: Node) -> str | None:
+        """The node's value of the label."""
+        return node.name if self.key is None else node.labels.get(self.key)
+
+    def closes(self, node: Node) -> bool:
+        """Whether the node is closed."""
+        return (self.value(node) in self.values) != self.admits
 
 
-def asks_for_labels(term: AffinityTerm) -> bool:
-    """Whether an affinity term chooses namespaces by more than their names."""
-    return term.namespace_selector is not None and any(r.key != _NAME for r in term.namespace_selector.requirements)
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many pods under one rule a domain takes, where each that comes closes it to others under the same rule.
+
+    Attributes:
+        rule: Equal for pods under the same rule.
+        key: The label that tells the domain; None for the name of the node.
+        usual: How many more a domain takes.
+        left: By domain, where it is another number: all that are there now are counted.
+    """
+
+    rule: Hashable
+    key: str | None
+    usual: int
+    left: Mapping[str, int]
 
 
 class Fit:
     """The checks for one pod, with what they need of all other pods counted once.
 
-    Counting looks at every pod only if this pod has affinities or spread constraints, or some pod repels others.
-
     Args:
         pod: The pod to place. If it is on a node, it is counted there like any other.
         layout: Who is where.
         gpu: The GPU resource, so that a lack of it is told by its own name.
+
+    Attributes:
+        domains: Nodes that are closed by where other pods are.
+        volumes: The volumes of its claims that were read.
+        barred: What keeps it off every node.
     """
 
     def __init__(self, pod: Pod, layout: Layout, gpu: str) -> None:
         self.pod = pod
         self.layout = layout
         self.gpu = gpu
-        placement = pod.placement
-        self._repelled = self._repelled_domains() if layout.repelling else frozenset()
-        self._affinity = _Terms(placement.affinity, self, unknown=False) if placement.affinity else None
-        self._anti_affinity = _Terms(placement.anti_affinity, self, unknown=True) if placement.anti_affinity else None
-        self._spread = [_Spread(constraint, self) for constraint in placement.spread]
-        self._reserved = self._reserved_room()
+        self.domains = list(self._domains())
+        self.barred: set[Refusal] = set()
+        self.volumes: list[Volume] = []
+        self._look_at_claims()
+        self._reserved = self._reserved_room() if layout.nominated else {}
 
     def refusals(self, node: Node) -> list[Refusal]:
         """Every reason why the node does not take the pod; none if it does."""
-        found = list(standing(self.pod.placement, node))
-        found.extend(self._lacking(node))
-        placement = self.pod.placement
-        if placement.host_ports and self._port_taken(node):
-            found.append(Refusal.HOST_PORT)
-        if placement.volume_claims:
-            told = set(self._volumes(node))
+        found = [*standing(self.pod.placement, node), *self._lacking(node)]
+        told = self.barred | {domains.refusal for domains in self.domains if domains.closes(node)}
+        if not all(reaches(volume, node) for volume in self.volumes):
+            told.add(Refusal.VOLUME_ZONE)
+        if told:
             found.extend(refusal for refusal in Refusal if refusal in told)
-        if not all(spread.allows(node) for spread in self._spread):
-            found.append(Refusal.TOPOLOGY_SPREAD)
-        if self._affinity and not self._affinity.attract(node):
-            found.append(Refusal.POD_AFFINITY)
-        if (self._anti_affinity and self._anti_affinity.touch(node)) or self._is_repelled(node):
-            found.append(Refusal.POD_ANTI_AFFINITY)
         return found
 
     def _lacking(self, node: Node) -> Iterator[Refusal]:
@@ -183,139 +190,117 @@ class Fit:
     def _reserved_room(self) -> Mapping[str, Mapping[str, int]]:
         """What nodes keep for pods that a preemption nominated, of at least this pod's priority."""
         reserved: dict[str, dict[str, int]] = {}
-        for other in self.layout.cluster.pending:
-            if other.nominated and other is not self.pod and other.priority >= self.pod.priority:
+        for other in self.layout.nominated:
+            if other is not self.pod and other.priority >= self.pod.priority:
                 node = reserved.setdefault(other.nominated, {})
                 for resource, amount in (*other.requests.items(), (PODS, 1)):
                     node[resource] = node.get(resource, 0) + amount
         return reserved
 
-    def _port_taken(self, node: Node) -> bool:
-        """NodePorts."""
-        return any(
-            mine.conflicts(theirs)
-            for other in self.layout.pods[node.name]
-            for theirs in other.placement.host_ports
-            for mine in self.pod.placement.host_ports
-        )
-
-    def _volumes(self, node: Node) -> Iterator[Refusal]:
-        """VolumeBinding, VolumeZone and VolumeRestrictions, for claims that are bound. What is unknown refuses nothing."""
+    def _look_at_claims(self) -> None:
+        """VolumeBinding and VolumeRestrictions, for claims that are bound. What is unknown refuses nothing."""
         cluster = self.layout.cluster
         for name in self.pod.placement.volume_claims:
             claim = cluster.volume_claims.get((self.pod.namespace, name))
             if claim is None:
                 if "PersistentVolumeClaim" in cluster.kinds:
-                    yield Refusal.VOLUME_MISSING
+                    self.barred.add(Refusal.VOLUME_MISSING)
                 continue
-            volume = cluster.volumes.get(claim.volume)
-            if volume is not None:
-                reached = volume.node_terms is None or any(t.matches(node.name, node.labels) for t in volume.node_terms)
-                if not reached or not _same_zone(volume.labels, node):
-                    yield Refusal.VOLUME_ZONE
-            if "ReadWriteOncePod" in claim.access_modes and any(
-                name in other.placement.volume_claims and other.namespace == self.pod.namespace
-                for pods in self.layout.pods.values()
-                for other in pods
-                if other is not self.pod and other.placement.volume_claims
-            ):
-                yield Refusal.VOLUME_IN_USE
+            if claim.volume in cluster.volumes:
+                self.volumes.append(cluster.volumes[claim.volume])
+            if "ReadWriteOncePod" in claim.access_modes and self.layout.census.is_claimed(self.pod, name):
+                self.barred.add(Refusal.VOLUME_IN_USE)
 
-    def _repelled_domains(self) -> frozenset[tuple[str, str]]:
-        """InterPodAffinity, the other way round: domains of pods whose anti-affinity names this pod."""
-        domains = set()
-        nodes = self.layout.cluster.nodes
-        for name, pods in self.layout.pods.items():
-            labels = nodes[name].labels
-            for other in pods:
-                for term in other.placement.anti_affinity:
-                    if (
-                        term.topology_key in labels
-                        and other is not self.pod
-                        and covers(self.layout.cluster, term, self.pod, unknown=True)
-                    ):
-                        domains.add((term.topology_key, labels[term.topology_key]))
-        return frozenset(domains)
+    def _domains(self) -> Iterator[Domains]:
+        """NodePorts, PodTopologySpread and InterPodAffinity."""
+        placement, layout = self.pod.placement, self.layout
+        if placement.host_ports:
+            yield Domains(Refusal.HOST_PORT, None, layout.census.conflicting(placement.host_ports))
+        for constraint in placement.spread:
+            yield self._crowded(constraint, layout.census)
+        if placement.affinity:
+            yield from self._attracted(placement.affinity, layout.census)
+        for term in placement.anti_affinity:
+            others = layout.census.others(self.pod, Query((term,), term.topology_key, unknown=True))
+            yield Domains(Refusal.POD_ANTI_AFFINITY, term.topology_key, frozenset(others))
+        if layout.repelling:
+            # The other way round: pods whose anti-affinity speaks of this one.
+            for key, values in layout.census.repelled(self.pod):
+                yield Domains(Refusal.POD_ANTI_AFFINITY, key, frozenset(values))
 
-    def _is_repelled(self, node: Node) -> bool:
-        return any(node.labels.get(key) == value for key, value in self._repelled)
-
-
-class _Terms:
-    """InterPodAffinity: how many pods the pod's own terms find in each domain; ``unknown`` is as for :func:`covers`."""
-
-    def __init__(self, terms: tuple[AffinityTerm, ...], fit: Fit, *, unknown: bool) -> None:
-        self.terms = terms
-        self.together: Counter[tuple[str, str]] = Counter()
-        self.each: set[tuple[AffinityTerm, str]] = set()
-        nodes = fit.layout.cluster.nodes
-        for name, pods in fit.layout.pods.items():
-            labels = nodes[name].labels
-            for other in pods:
-                if other is fit.pod:
-                    continue
-                found = [term for term in terms if covers(fit.layout.cluster, term, other, unknown=unknown)]
-                self.each.update((t, labels[t.topology_key]) for t in found if t.topology_key in labels)
-                if len(found) == len(terms):
-                    keys = {t.topology_key for t in terms if t.topology_key in labels}
-                    self.together.update((key, labels[key]) for key in keys)
-        self.finds_itself = all(covers(fit.layout.cluster, term, fit.pod, unknown=unknown) for term in terms)
-
-    def attract(self, node: Node) -> bool:
+    def _attracted(self, terms: tuple[AffinityTerm, ...], census: Census) -> Iterator[Domains]:
         """Affinity: in every term's domain is a pod that all terms find; the first of its kind may go anywhere."""
-        if any(term.topology_key not in node.labels for term in self.terms):
-            return False
-        if all(self.together[term.topology_key, node.labels[term.topology_key]] for term in self.terms):
-            return True
-        return not self.together and self.finds_itself
+        keys = dict.fromkeys(term.topology_key for term in terms)
+        found = {key: frozenset(census.others(self.pod, Query(terms, key))) for key in keys}
+        first = not any(found.values()) and all(covers(self.layout.cluster, term, self.pod, unknown=False) for term in terms)
+        for key, values in found.items():
+            yield Domains(Refusal.POD_AFFINITY, key, _UNLABELLED if first else values, admits=not first)
 
-    def touch(self, node: Node) -> bool:
-        """Anti-affinity: in some term's domain is a pod that this term finds."""
-        return any((term, node.labels.get(term.topology_key)) in self.each for term in self.terms)
+    def shares(self) -> Iterator[Share]:
+        """What this pod and others under the same rules have to share."""
+        placement, census = self.pod.placement, self.layout.census
+        for port in placement.host_ports:
+            yield Share((port.protocol, port.port), None, 1, dict.fromkeys(census.conflicting((port,)), 0))
+        for term in placement.anti_affinity:
+            if covers(self.layout.cluster, term, self.pod, unknown=True):
+                counts = census.counts(Query((term,), term.topology_key, unknown=True))
+                yield Share(term, term.topology_key, 1, {value: 1 - number for value, number in counts.items()})
+        for constraint in placement.spread:
+            if constraint.selector is not None and constraint.selector.matches(self.pod.labels):
+                query = self._counted(constraint, census)
+                counts = census.counts(query)
+                most = constraint.max_skew + _least(constraint, query, counts)
+                yield Share((constraint, query), query.key, most, {value: most - number for value, number in counts.items()})
 
+    def _crowded(self, constraint: SpreadConstraint, census: Census) -> Domains:
+        """Spread: domains in which one more pod would be too many."""
+        query = self._counted(constraint, census)
+        others = census.others(self.pod, query)
+        itself = int(constraint.selector is not None and constraint.selector.matches(self.pod.labels))
+        least = _least(constraint, query, others)
+        # A skew of 1 at least is allowed, so that a domain without such pods is never too full.
+        full = frozenset(value for value, number in others.items() if number + itself - least > constraint.max_skew)
+        return Domains(Refusal.TOPOLOGY_SPREAD, query.key, full | _UNLABELLED)
 
-class _Spread:
-    """PodTopologySpread: how many pods of the constraint each domain has."""
-
-    def __init__(self, constraint: SpreadConstraint, fit: Fit) -> None:
-        self.constraint = constraint
-        pod, layout, selector = fit.pod, fit.layout, constraint.selector
+    def _counted(self, constraint: SpreadConstraint, census: Census) -> Query:
+        """What a spread constraint counts."""
+        placement, key, selector = self.pod.placement, constraint.topology_key, constraint.selector
         # With several constraints a node counts only if it has all their keys.
-        keys = [c.topology_key for c in pod.placement.spread]
-        self.counts: Counter[str] = Counter()
+        keys = frozenset(each.topology_key for each in placement.spread)
+        affinity = (placement.node_selector, placement.node_terms) if constraint.honor_affinity else None
+        tolerations = placement.tolerations if constraint.honor_taints else None
+
+        def counts(node: Node) -> bool:
+            return (
+                keys <= node.labels.keys()
+                and (affinity is None or not refuses(placement, node))
+                and (tolerations is None or _admits(placement, node))
+            )
+
+        among = census.among(key, (keys, affinity, tolerations), counts)
         # An empty selector counts no pod, though it matches this one.
         counted = selector if selector is not None and selector.requirements else None
-        for name, node in layout.cluster.nodes.items():
-            if any(key not in node.labels for key in keys):
-                continue
-            if (constraint.honor_affinity and refuses(pod.placement, node)) or (
-                constraint.honor_taints and not _admits(pod, node)
-            ):
-                continue
-            self.counts[node.labels[constraint.topology_key]] += sum(
-                other is not pod
-                and not other.terminating
-                and other.namespace == pod.namespace
-                and counted is not None
-                and counted.matches(other.labels)
-                for other in layout.pods[name]
-            )
-        self.itself = int(selector is not None and selector.matches(pod.labels))
-        enough = len(self.counts) >= constraint.min_domains
-        self.least = min(self.counts.values(), default=0) if enough else 0
-
-    def allows(self, node: Node) -> bool:
-        """Whether one more pod in the node's domain stays within the skew."""
-        domain = node.labels.get(self.constraint.topology_key)
-        if domain is None:
-            return False
-        return self.counts[domain] + self.itself - self.least <= self.constraint.max_skew
+        term = AffinityTerm(key, counted, (self.pod.namespace,), None)
+        return Query((term,), key, among, lasting=True)
 
 
-def _admits(pod: Pod, node: Node) -> bool:
+def _least(constraint: SpreadConstraint, query: Query, counts: Mapping[str, int]) -> int:
+    """How many pods the emptiest domain has; none where there are too few domains."""
+    # A domain without any has no entry, and its none is the least.
+    every = query.among is not None and len(counts) == query.among.domains >= constraint.min_domains
+    return min(counts.values(), default=0) if every else 0
+
+
+def reaches(volume: Volume, node: Node) -> bool:
+    """VolumeZone, and the node affinity of a volume: whether the node can have it."""
+    terms = volume.node_terms
+    return (terms is None or any(term.matches(node.name, node.labels) for term in terms)) and _same_zone(volume.labels, node)
+
+
+def _admits(placement: Placement, node: Node) -> bool:
     """Like :func:`tolerates`, with cordons and readiness as the taints that they also are."""
     return all(
-        taint.effect == "PreferNoSchedule" or any(t.tolerates(taint) for t in pod.placement.tolerations) for taint in node.taints
+        taint.effect == "PreferNoSchedule" or any(t.tolerates(taint) for t in placement.tolerations) for taint in node.taints
     )
 
 

@@ -66,8 +66,9 @@ class Destinations:
         self._roomiest = sorted(range(len(self._nodes)), key=lambda number: -self._free[number][0])
         self._names = [_lack(name, resource) for name in problem.resources]
         self._reserved = any(pod.nominated for pod in layout.cluster.pending)
-        self._closed: dict[tuple[Placement, str | None, frozenset[int]], Refusals | None] = {}
-        self._gpus: dict[frozenset[int], list[int]] = {}
+        # By id() of a kind's set of nodes, which kinds share.
+        self._closed: dict[tuple[Placement, str | None, int], Refusals | None] = {}
+        self._gpus: dict[int, list[int]] = {}
 
     def missing(self, moved: Collection[int]) -> Iterator[tuple[Pod, Refusals]]:
         """Pods that no other node takes, and what the nodes have against them.
@@ -110,10 +111,10 @@ class Destinations:
         short = [name for name, amount, have in zip(self._names, demand, free, strict=True) if amount and amount > have]
         return min(short, key=_ORDER.__getitem__) if short else None
 
-    def _own(self, node: int) -> str | None:
+    def _own(self, node: int, pod: Pod) -> str | None:
         """The pool that a pod may not leave."""
         found = self._gpu_nodes[node]
-        return found.pool if found and not self._across else None
+        return found.pool if found and not self._across and self._resource in pod.requests else None
 
     def _plans(self, number: int, own: str | None) -> Iterator[Refusal]:
         """What a plan has against a node, besides the scheduler."""
@@ -130,7 +131,7 @@ class Destinations:
 
     def _by_fit(self, pod: Pod, node: int) -> Refusals | None:
         """What the other nodes have against a pod; None where one takes it."""
-        fit, own = Fit(pod, self._layout, self._resource), self._own(node)
+        fit, own = Fit(pod, self._layout, self._resource), self._own(node, pod)
         counts = _NO_REFUSALS.copy()
         for number, other in enumerate(self._nodes):
             if number != node:
@@ -149,7 +150,7 @@ class Destinations:
             pod: One of the kind.
             node: Where it is.
         """
-        own = self._own(node)
+        own = self._own(node, pod)
         if not everywhere:
             closed = self._shut(kind, pod, own)
             if closed is None:
@@ -166,7 +167,7 @@ class Destinations:
 
         None where nothing is: a plan was refused that node for what was there then.
         """
-        key = pod.placement, own, kind.nodes
+        key = pod.placement, own, id(kind.nodes)
         if key not in self._closed:
             others = (number for number in range(len(self._nodes)) if number not in kind.nodes)
             firsts = [self._first(number, own, standing(pod.placement, self._nodes[number])) for number in others]
@@ -176,9 +177,9 @@ class Destinations:
     def _open(self, kind: Kind) -> Refusals:
         """What the kind's own nodes lack."""
         gpus = kind.demand[0]
-        if kind.nodes not in self._gpus:
-            self._gpus[kind.nodes] = sorted(self._free[number][0] for number in kind.nodes)
-        counts = Counter({Refusal.GPU: bisect_left(self._gpus[kind.nodes], gpus)}) if gpus else _NO_REFUSALS.copy()
+        if id(kind.nodes) not in self._gpus:
+            self._gpus[id(kind.nodes)] = sorted(self._free[number][0] for number in kind.nodes)
+        counts = Counter({Refusal.GPU: bisect_left(self._gpus[id(kind.nodes)], gpus)}) if gpus else _NO_REFUSALS.copy()
         for number in self._roomiest:
             free = self._free[number]
             if gpus and free[0] < gpus:

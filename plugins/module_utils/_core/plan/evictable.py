@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ..cluster.census import asks_for_labels
 from ..cluster.layout import Layout
-from ..cluster.scheduling import asks_for_labels
 from ..kube.model import UNCONSTRAINED, Cluster, Pod
 from .budgets import Budgets
 from .gangs import gang_of
@@ -107,6 +107,10 @@ class Staying:
     gang: dict[int, str]
     notes: tuple[str, ...]
     _check: _Check
+
+    def members(self, pod: Pod) -> tuple[Pod, ...]:
+        """The gang that moves with a pod; none for one that moves alone."""
+        return self.gangs[self.gang[id(pod)]] if id(pod) in self.gang else ()
 
     def begin(self) -> Callable[[Pod], bool]:
         """Begin a wave, with all replacements of earlier ones ready.

@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import floor
 from typing import Any
 
-from .heuristic import Move, Outcome
-from .problem import Problem
+from .moves import Outcome, paired
+from .problem import Cap, Problem
+
+Counts = dict[tuple[int, int], Any]
+"""Variables by (kind, node)."""
 
 WORK = 0.3
 """Work that the solver is given for each second of its time, in its own unit, which is the same on every machine. Machines of
@@ -32,12 +36,16 @@ class Proof:
         optimal: No plan costs less.
         impossible: It is proved that the goal cannot be reached.
         bound: No plan costs less than this.
+        work: What was spent, as a share of the time that was given.
+        guests: Where the guests go: (kind, node) for each.
     """
 
     outcome: Outcome | None
     optimal: bool
     impossible: bool
     bound: float
+    work: float
+    guests: tuple[tuple[int, int], ...] = ()
 
 
 def available() -> bool:
@@ -45,8 +53,8 @@ def available() -> bool:
     return importlib.util.find_spec("ortools") is not None
 
 
-def solve(problem: Problem, count: int, hint: Outcome | None, *, seconds: float, seed: int) -> Proof:
-    """The cheapest moves that gain so much.
+def solve(problem: Problem, count: int, hint: Outcome | None, *, seconds: float, seed: int, most: int | None = None) -> Proof:
+    """The cheapest moves that gain so much, and let all guests in.
 
     Args:
         problem: The problem; its own count is not looked at.
@@ -54,20 +62,28 @@ def solve(problem: Problem, count: int, hint: Outcome | None, *, seconds: float,
         hint: Moves known before, to begin with.
         seconds: Time to spend at most. Work is limited too, and as a rule ends the search before, so that chance does not.
         seed: Of the solver's choices.
+        most: No more evictions than these; None for no such limit.
     """
     cp_model: Any = importlib.import_module("ortools.sat.python.cp_model")
     model = cp_model.CpModel()
-    leave: dict[tuple[int, int], Any] = {}
-    come: dict[tuple[int, int], Any] = {}
+    leave: Counts = {}
+    come: Counts = {}
     for number, kind in enumerate(problem.kinds):
-        total = sum(map(len, kind.at.values()))
+        total = sum(map(len, kind.at.values())) + len(kind.guests)
         for node, pods in kind.at.items():
             leave[number, node] = model.new_int_var(0, len(pods), f"leave_{number}_{node}")
-        for node in kind.nodes:
-            most = min(total - len(kind.at.get(node, ())), _most(problem, number, node))
-            if most > 0:
-                come[number, node] = model.new_int_var(0, most, f"come_{number}_{node}")
-        model.add(sum(v for k, v in leave.items() if k[0] == number) == sum(v for k, v in come.items() if k[0] == number))
+        for node in sorted(kind.nodes):
+            fitting = min(total - len(kind.at.get(node, ())), _most(problem, number, node))
+            if fitting > 0:
+                come[number, node] = model.new_int_var(0, fitting, f"come_{number}_{node}")
+        left = sum(variable for (each, _node), variable in leave.items() if each == number)
+        model.add(left + len(kind.guests) == sum(variable for (each, _node), variable in come.items() if each == number))
+    changes: dict[int, list[tuple[int, Any]]] = {}
+    for variables, sign in ((come, 1), (leave, -1)):
+        for (number, node), variable in variables.items():
+            changes.setdefault(number, []).append((node, sign * variable))
+    for cap in problem.caps:
+        _limit(model, cap, changes)
     leaving: dict[int, list[tuple[int, Any]]] = {}
     coming: dict[int, list[tuple[int, Any]]] = {}
     for (number, node), variable in leave.items():
@@ -92,11 +108,15 @@ def solve(problem: Problem, count: int, hint: Outcome | None, *, seconds: float,
                         some.negated()
                     )
                     model.add(taken <= have + given).only_enforce_if(some)
-        gain = _gain(model, problem, node, going, arriving)
-        if problem.gainers is not None and node not in problem.gainers and not isinstance(gain, int):
-            model.add(gain <= 0)
-        gains.append(gain)
-    model.add(sum(gains) >= count)
+        if count:
+            gain = _gain(model, problem, node, going, arriving)
+            if problem.gainers is not None and node not in problem.gainers and not isinstance(gain, int):
+                model.add(gain <= 0)
+            gains.append(gain)
+    if count:
+        model.add(sum(gains) >= count)
+    if most is not None:
+        model.add(sum(leave.values()) <= most)
     scale = 1000
     # No move is free, or pods would be moved for nothing.
     model.minimize(sum(max(1, round(problem.kinds[k].cost * scale)) * v for (k, _node), v in leave.items()))
@@ -110,13 +130,25 @@ def solve(problem: Problem, count: int, hint: Outcome | None, *, seconds: float,
     solver.parameters.num_workers = 1
     status = solver.solve(model)
     bound = solver.best_objective_bound / scale
-    if status == cp_model.INFEASIBLE:
-        return Proof(None, False, True, bound)
+    work = solver.response_proto.deterministic_time / WORK
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Proof(None, False, False, bound)
-    moves = _moves(problem, {k: solver.value(v) for k, v in leave.items()}, {k: solver.value(v) for k, v in come.items()})
+        return Proof(None, False, status == cp_model.INFEASIBLE, bound, work)
+    moves, guests = paired({k: solver.value(v) for k, v in leave.items()}, {k: solver.value(v) for k, v in come.items()})
     cost = sum(problem.kinds[move.kind].cost for move in moves)
-    return Proof(Outcome(moves, count, cost), status == cp_model.OPTIMAL, False, bound)
+    return Proof(Outcome(moves, count, cost), status == cp_model.OPTIMAL, False, bound, work, tuple(guests))
+
+
+def _limit(model: Any, cap: Cap, changes: Mapping[int, list[tuple[int, Any]]]) -> None:
+    """No more pods come to a domain than it takes, and than leave it."""
+    by_domain: dict[str, list[Any]] = {}
+    for kind in sorted(cap.kinds):
+        for node, change in changes.get(kind, ()):
+            if (domain := cap.domains[node]) is not None:
+                by_domain.setdefault(domain, []).append(change)
+    for domain, found in by_domain.items():
+        limit = cap.limit(domain)
+        if limit is not None:
+            model.add(sum(found) <= limit)
 
 
 def _most(problem: Problem, kind: int, node: int) -> int:
@@ -165,7 +197,7 @@ def _gain(model: Any, problem: Problem, node: int, going: list[tuple[int, Any]],
     return emptied
 
 
-def _hint(model: Any, hint: Outcome, leave: dict[tuple[int, int], Any], come: dict[tuple[int, int], Any]) -> None:
+def _hint(model: Any, hint: Outcome, leave: Counts, come: Counts) -> None:
     gone: dict[tuple[int, int], int] = {}
     came: dict[tuple[int, int], int] = {}
     for move in hint.moves:
@@ -175,20 +207,3 @@ def _hint(model: Any, hint: Outcome, leave: dict[tuple[int, int], Any], come: di
         model.add_hint(variable, gone.get(key, 0))
     for key, variable in come.items():
         model.add_hint(variable, came.get(key, 0))
-
-
-def _moves(problem: Problem, left: dict[tuple[int, int], int], came: dict[tuple[int, int], int]) -> list[Move]:
-    """Who goes where: pods of a kind are alike, so any pairing of those that leave with those that come will do."""
-    moves = []
-    for number in range(len(problem.kinds)):
-        out = {node: n for (kind, node), n in left.items() if kind == number and n}
-        into = {node: n for (kind, node), n in came.items() if kind == number and n}
-        # One that leaves a node and one that comes to it are the same pod that stays.
-        for node in out.keys() & into.keys():
-            both = min(out[node], into[node])
-            out[node] -= both
-            into[node] -= both
-        sources = [node for node in sorted(out) for _pod in range(out[node])]
-        targets = [node for node in sorted(into) for _pod in range(into[node])]
-        moves += [Move(number, source, target) for source, target in zip(sources, targets, strict=True)]
-    return moves

@@ -18,7 +18,7 @@ from .evictable import Stay
 from .options import PlanOptions
 from .problem import Goal
 from .schedule import PodMove, in_waves
-from .search import Search
+from .search import Found, Search
 from .unplaced import Unplaced, unknown, unplaced, urgent_first
 from .verdict import held_nodes, holders, verdict_of, why
 
@@ -73,20 +73,21 @@ def make_plan(cluster: Cluster, wish: PlanOptions) -> Plan:
     """Plan for a cluster; always a plan, if one without moves that says why."""
     before = measure(cluster, wish.audit)
     search = Search(cluster, wish)
-    steps = _steps(search, before)
+    found = _found(search, before)
+    steps = found.steps
     sources = {step.source for step in steps}
     waves = in_waves(cluster, wish.audit.resource, steps, wish.limits, search.staying.begin, search.staying.gang)
-    after_cluster = _after(cluster, steps, search.wanted)
-    after = measure(after_cluster, wish.audit) if steps or search.wanted else before
+    after_cluster = _after(cluster, steps, found.wanted)
+    after = measure(after_cluster, wish.audit) if steps or found.wanted else before
     emptied = [n for n in after.survey.nodes if n.node.name in sources and not n.pods]
-    worth = bool(steps or search.wanted) and len(emptied) >= wish.min_nodes_freed
+    worth = bool(steps or found.wanted) and len(emptied) >= wish.min_nodes_freed
     if not worth:
         waves, after, after_cluster, sources = [], before, cluster, set()
-    lacking = unplaced(search, before, after, carried_out=worth) if wish.kind == "blocked_pods" else []
-    found = why(search, Layout(after_cluster), steps if worth else (), lacking)
-    verdict, message = verdict_of(search, before, steps, len(emptied), len(waves), found)
+    lacking = unplaced(search, found, before, after, carried_out=worth) if wish.kind == "blocked_pods" else []
+    reasons = why(search, Layout(after_cluster), steps if worth else (), lacking)
+    verdict, message = verdict_of(search, found, before, len(emptied), len(waves), reasons)
     if not worth:
-        search.wanted = []
+        found = Found(solver=found.solver, notes=found.notes)
     pods = {id(pod): pod for node in search.found.nodes for pod in (*node.pods, *holders(search, node))}
     return Plan(
         options=wish,
@@ -96,20 +97,26 @@ def make_plan(cluster: Cluster, wish: PlanOptions) -> Plan:
         after=after,
         nodes=search.found.nodes,
         waves=waves,
-        wanted=search.wanted,
-        unplaced=found.unplaced,
-        stays=[(pod, found.stays[id(pod)]) for pod in sorted(pods.values(), key=str) if id(pod) in found.stays],
-        kept=held_nodes(search, found, sources),
-        gained=search.gained if waves else 0,
-        bound=search.bound if waves else 0,
-        proved=search.proved and bool(waves),
+        wanted=found.wanted,
+        unplaced=reasons.unplaced,
+        stays=[(pod, reasons.stays[id(pod)]) for pod in sorted(pods.values(), key=str) if id(pod) in reasons.stays],
+        kept=held_nodes(search, reasons, sources),
+        gained=found.gained if waves else 0,
+        bound=found.bound,
+        proved=found.proved and bool(waves),
         cold_start=sum(search.cold_start(move.pod) for wave in waves for move in wave),
-        solver=search.solver,
-        notes=[*before.notes, *search.notes, *_notes(waves), *(reason.message for reason in before.unsuited)],
+        solver=found.solver,
+        notes=[
+            *before.notes,
+            *search.staying.notes,
+            *found.notes,
+            *_notes(waves),
+            *(reason.message for reason in before.unsuited),
+        ],
     )
 
 
-def _steps(search: Search, before: Fragmentation) -> list[PodMove]:
+def _found(search: Search, before: Fragmentation) -> Found:
     wish = search.wish
     if wish.kind == "blocked_pods":
         known = [pod for pod in urgent_first(before) if unknown(pod, search.cluster) is None]

@@ -10,15 +10,16 @@ Nodes and kinds are numbered; amounts are tuples in one fixed order of resources
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from ..cluster.layout import Layout
 from ..cluster.pools import GpuNode
-from ..cluster.scheduling import AMOUNTS, Fit, covers, refuses, tolerates
-from ..kube.model import PODS, Placement, Pod
+from ..cluster.scheduling import Domains, Fit, Share, reaches, refuses, tolerates
+from ..kube.model import PODS, Node, Placement, Pod, Volume
 
 Amounts = tuple[int, ...]
+HOSTNAME = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,30 @@ class Goal:
     count: int | None
 
 
+class Except(Set[int]):
+    """A set but for some: where every workload has nodes of its own to keep off, the rest is one set for all of them."""
+
+    __slots__ = ("but", "of")
+
+    def __init__(self, of: frozenset[int], but: Set[int]) -> None:
+        self.of = of
+        self.but = but & of
+
+    def __contains__(self, number: object) -> bool:
+        return number in self.of and number not in self.but
+
+    def __iter__(self) -> Iterator[int]:
+        return (number for number in self.of if number not in self.but)
+
+    def __len__(self) -> int:
+        return len(self.of) - len(self.but)
+
+    @classmethod
+    def _from_iterable(cls, numbers: Iterable[int]) -> frozenset[int]:  # type: ignore[override]
+        """What set operations give."""
+        return frozenset(numbers)
+
+
 @dataclass(slots=True)
 class Kind:
     """Movable pods that are alike.
@@ -43,14 +68,38 @@ class Kind:
         cost: What moving one costs.
         nodes: Numbers of the nodes that may hold one, room aside.
         at: Its pods by node number, dearest to keep last.
+        guests: Pending pods of the kind, all of which are to get in.
         social: Its nodes hang on which other pods are where.
     """
 
     demand: Amounts
     cost: float
-    nodes: frozenset[int]
+    nodes: Set[int]
     at: dict[int, list[Pod]] = field(default_factory=dict)
+    guests: list[Pod] = field(default_factory=list)
     social: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """How many more pods of some kinds a domain takes, where they close it to each other: so many come, less those that leave.
+
+    Attributes:
+        kinds: Numbers of the kinds.
+        domains: The domain of each node by number; None for a node in none.
+        most: By domain, where it is not the usual number.
+        usual: None for no limit.
+    """
+
+    kinds: frozenset[int]
+    domains: Sequence[str | None]
+    most: Mapping[str, int]
+    usual: int | None
+
+    def limit(self, domain: str | None) -> int | None:
+        """How many more a domain takes, none where there are too many already; None for any number."""
+        limit = None if domain is None else self.most.get(domain, self.usual)
+        return None if limit is None else max(0, limit)
 
 
 @dataclass(slots=True)
@@ -60,7 +109,7 @@ class Problem:
     Attributes:
         goal: What to gain.
         resources: Names in the order of amounts; the GPU resource first, ``pods`` among them.
-        names: Node names by number.
+        names: Node names by number: the GPU nodes, then others where pods without GPUs may go.
         free: What is free on each node, below 0 where more is taken than there is.
         kinds: The movable pods.
         held: By node number, how many pods of which kind it holds.
@@ -71,6 +120,7 @@ class Problem:
             can use none of those there are.
         certain: The nodes of kinds and the gainers do not hang on where other pods are. Else what is proved of the problem
             is not proved of the cluster.
+        caps: How many pods may come where they close the way to each other.
     """
 
     goal: Goal
@@ -84,21 +134,26 @@ class Problem:
     gainers: frozenset[int] | None = None
     needs: Amounts | None = None
     certain: bool = True
+    caps: list[Cap] = field(default_factory=list)
 
     def slots(self, gpus: int) -> int:
         """Slots in so many free GPUs."""
         return max(0, gpus) // self.goal.slot_size if self.goal.slot_size else 0
+
+    def part(self, gpus: int) -> int:
+        """Of so many GPUs those that make up no whole slot, or all where no slots are gained.
+
+        Nothing else counts when a pod moves: the whole slots that it takes on one node it leaves on the other.
+        """
+        return gpus if self.needs or not self.goal.slot_size else gpus % self.goal.slot_size
 
     def room(self, node: int, free: Amounts) -> int:
         """GPUs that may be taken on a node without spoiling what counts: a slot, or a node that is free already.
 
         Below 0 where not even a pod without GPUs may come.
         """
-        if self.needs:
-            return max(0, free[0])
-        if self.goal.slot_size:
-            return max(0, free[0]) % self.goal.slot_size
-        return -1 if node in self.bare else max(0, free[0])
+        spoilt = self.goal.slot_size is None and node in self.bare
+        return -1 if spoilt else self.part(max(0, free[0]))
 
 
 def formulate(
@@ -111,6 +166,8 @@ def formulate(
     across_products: bool,
     costs: Mapping[int, float],
     guest: Pod | None = None,
+    guests: Sequence[Pod] = (),
+    plain: Sequence[Node] = (),
 ) -> Problem:
     """The problem of a cluster.
 
@@ -123,17 +180,18 @@ def formulate(
         across_products: A pod may leave its pool for another that it does not exclude.
         costs: Cost of moving by ``id()`` of the pod; 1 where there is none.
         guest: A pending pod that the gain is for: it counts only where this pod is then taken.
+        guests: Pending pods all of which are to get in; nothing else is gained.
+        plain: Nodes without GPUs, which may take pods that ask for none.
     """
-    only_gpus = goal.slot_size is not None and guest is None
-    movable = [
-        [pod for pod in layout.pods[n.node.name] if id(pod) not in stays and (resource in pod.requests or not only_gpus)]
-        for n in nodes
-    ]
+    movable = [[pod for pod in layout.pods[n.node.name] if id(pod) not in stays] for n in nodes]
+    if all(resource in pod.requests for pods in movable for pod in pods):
+        plain = ()
+    movable += [[] for _node in plain]
     taken = {name for pods in movable for pod in pods for name in pod.requests}
-    others = (taken | set(guest.requests if guest else ())) - {resource}
+    others = taken.union(*(pod.requests for pod in ((guest, *guests) if guest else guests))) - {resource}
     resources = (resource, *sorted(others), PODS)
-    free = [tuple(layout.room(n.node, name) for name in resources) for n in nodes]
-    places = _Places(layout, nodes, resource, across_products)
+    every = [*(n.node for n in nodes), *plain]
+    places = _Places(layout, nodes, plain, resource, across_products)
     kinds: dict[object, Kind] = {}
     held: list[dict[int, int]] = []
     numbers: dict[object, int] = {}
@@ -149,20 +207,25 @@ def formulate(
             kinds[key].at.setdefault(number, []).append(pod)
             counts[numbers[key]] += 1
         held.append(dict(counts))
+    for pod in guests:
+        likeness = (_demand(pod, resources), places.likeness(pod, None))
+        kinds.setdefault(likeness, Kind(likeness[0], 0.0, places.of_guest(pod))).guests.append(pod)
     lasting = [[pod for pod in layout.pods[n.node.name] if not pod.unmovable_companion] for n in nodes]
+    stuck = {i for i, pods in enumerate(lasting) if any(id(pod) in stays for pod in pods)}
     return Problem(
         goal=goal,
         resources=resources,
-        names=[n.node.name for n in nodes],
-        free=free,
+        names=[node.name for node in every],
+        free=[tuple(layout.room(node, name) for name in resources) for node in every],
         kinds=list(kinds.values()),
         held=held,
         bare=frozenset(i for i, pods in enumerate(lasting) if not pods),
-        stuck=frozenset(i for i, pods in enumerate(lasting) if any(id(pod) in stays for pod in pods)),
+        stuck=frozenset(stuck | set(range(len(nodes), len(every)))),
         # A slot on a node that takes no pods is none; a node that is emptied may well be closed.
-        gainers=places.of_guest(guest) if guest else places.open if goal.slot_size else None,
+        gainers=frozenset(places.of_guest(guest)) if guest else places.usable if goal.slot_size else None,
         needs=_demand(guest, resources) if guest else None,
         certain=places.certain,
+        caps=places.caps(list(kinds.values())),
     )
 
 
@@ -171,65 +234,124 @@ def _demand(pod: Pod, resources: Sequence[str]) -> Amounts:
 
 
 class _Places:
-    """Which nodes may hold a pod, room aside; looked at once for pods that the scheduler cannot tell apart."""
+    """Which nodes may hold a pod, room aside.
 
-    def __init__(self, layout: Layout, nodes: Sequence[GpuNode], resource: str, across_products: bool) -> None:
+    Sets of nodes are made once for all pods that they are the same for, and whole domains are set apart: there are too
+    many pods to ask every node about each.
+    """
+
+    def __init__(
+        self, layout: Layout, nodes: Sequence[GpuNode], plain: Sequence[Node], resource: str, across_products: bool
+    ) -> None:
         self.layout = layout
-        self.nodes = nodes
+        self.nodes = [*(n.node for n in nodes), *plain]
         self.resource = resource
         self.across_products = across_products
-        self.pools: dict[str, frozenset[int]] = {}
+        self.pool_of = [n.pool for n in nodes]
+        pools: dict[str, set[int]] = defaultdict(set)
         for number, node in enumerate(nodes):
-            self.pools[node.pool] = self.pools.get(node.pool, frozenset()) | {number}
-        self.open = frozenset(number for number, node in enumerate(nodes) if node.usable and node.healthy)
-        self.by_rules: dict[Placement, frozenset[int]] = {}
-        self.by_pod: dict[object, frozenset[int]] = {}
-        self.repelling = {term for pods in layout.pods.values() for pod in pods for term in pod.placement.anti_affinity}
-        self.repelled: dict[object, bool] = {}
+            pools[node.pool].add(number)
+        self.pools = {pool: frozenset(numbers) for pool, numbers in pools.items()}
+        self.usable = frozenset(number for number, node in enumerate(nodes) if node.usable and node.healthy)
+        takers = (len(nodes) + number for number, node in enumerate(plain) if node.ready and not node.unschedulable)
+        self.open = self.usable.union(takers)
+        self.by_rules: dict[object, frozenset[int]] = {}
+        self.by_volume: dict[object, frozenset[int]] = {}
+        self.by_label: dict[str | None, dict[str | None, set[int]]] = {}
+        self.common: dict[tuple[frozenset[int], frozenset[int]], frozenset[int]] = {}
         self.certain = True
 
-    def likeness(self, pod: Pod, node: int) -> object:
+    def likeness(self, pod: Pod, node: int | None) -> object:
         """Equal for pods with the same nodes to go to."""
-        own = None if self.across_products else self.nodes[node].pool
+        own = self._pool(pod, node)
         if self.is_simple(pod):
             return pod.placement, own
-        # Others' labels and places matter to it: such pods are alike only within one workload.
-        return pod.placement, own, pod.namespace, tuple(sorted(pod.labels.items())), pod.owner
+        # Others' labels and places matter to it: such pods are alike only within one workload, and within a domain of many
+        # nodes, where what one leaves behind another does not.
+        rules = pod.placement
+        terms = (*rules.affinity, *rules.anti_affinity)
+        told = (*(term.topology_key for term in terms), *(constraint.topology_key for constraint in rules.spread))
+        keys = [key for key in dict.fromkeys(told) if key != HOSTNAME]
+        domains = () if node is None else tuple(self.nodes[node].labels.get(key) for key in keys)
+        return pod.placement, own, pod.namespace, tuple(sorted(pod.labels.items())), pod.owner, domains
 
-    def of(self, pod: Pod, node: int) -> frozenset[int]:
+    def of(self, pod: Pod, node: int) -> Set[int]:
         """The numbers of the nodes."""
-        found = self._by_rules(pod.placement) if self.is_simple(pod) else self._by_fit(pod)
-        return found if self.across_products else found & self.pools[self.nodes[node].pool]
+        found, pool = self._by_rules(pod.placement), self._pool(pod, node)
+        if pool is not None:
+            found = self._both(found, self.pools[pool])
+        return found if self.is_simple(pod) else self._by_others(pod, found)
 
-    def of_guest(self, pod: Pod) -> frozenset[int]:
+    def _pool(self, pod: Pod, node: int | None) -> str | None:
+        """The pool that a pod does not leave; None where it may."""
+        return None if node is None or self.across_products or self.resource not in pod.requests else self.pool_of[node]
+
+    def caps(self, kinds: Sequence[Kind]) -> list[Cap]:
+        """How many pods of the kinds may come where they close the way to each other."""
+        under: dict[tuple[str | None, Hashable], tuple[Share, set[int]]] = {}
+        for number, kind in enumerate(kinds):
+            pod = next(iter(kind.at.values()))[0] if kind.at else kind.guests[0]
+            if not self.is_simple(pod):
+                for share in Fit(pod, self.layout, self.resource).shares():
+                    under.setdefault((share.key, share.rule), (share, set()))[1].add(number)
+        domains: dict[str | None, list[str | None]] = {}
+        for share, _kinds in under.values():
+            if share.key not in domains:
+                domains[share.key] = [node.name if share.key is None else node.labels.get(share.key) for node in self.nodes]
+        return [Cap(frozenset(found), domains[share.key], share.left, share.usual) for share, found in under.values()]
+
+    def of_guest(self, pod: Pod) -> Set[int]:
         """The numbers of the nodes that refuse a pending pod for nothing but a lack of room."""
-        return self._by_rules(pod.placement) if self.is_simple(pod) else self._by_fit(pod)
+        found = self._by_rules(pod.placement)
+        return found if self.is_simple(pod) else self._by_others(pod, found)
 
     def is_simple(self, pod: Pod) -> bool:
         """Whether its nodes hang on no other pod."""
         rules = pod.placement
         social = rules.affinity or rules.anti_affinity or rules.spread or rules.host_ports or rules.volume_claims
-        return not social and not self._is_repelled(pod)
-
-    def _is_repelled(self, pod: Pod) -> bool:
-        """Whether the anti-affinity of some pod anywhere is about this one."""
-        if not self.repelling:
-            return False
-        key = pod.namespace, tuple(sorted(pod.labels.items()))
-        if key not in self.repelled:
-            self.repelled[key] = any(covers(self.layout.cluster, term, pod, unknown=True) for term in self.repelling)
-        return self.repelled[key]
+        # Or the anti-affinity of some pod anywhere is about this one.
+        return not social and not (self.layout.repelling and self.layout.census.is_repelled(pod))
 
     def _by_rules(self, rules: Placement) -> frozenset[int]:
-        if rules not in self.by_rules:
-            nodes = ((number, self.nodes[number].node) for number in self.open)
-            self.by_rules[rules] = frozenset(i for i, node in nodes if not refuses(rules, node) and tolerates(rules, node))
-        return self.by_rules[rules]
+        key = rules.node_selector, rules.node_terms, rules.tolerations
+        if key not in self.by_rules:
+            nodes = ((number, self.nodes[number]) for number in self.open)
+            self.by_rules[key] = frozenset(i for i, node in nodes if not refuses(rules, node) and tolerates(rules, node))
+        return self.by_rules[key]
 
-    def _by_fit(self, pod: Pod) -> frozenset[int]:
+    def _by_others(self, pod: Pod, found: frozenset[int]) -> Set[int]:
+        """Those of the nodes that its volumes reach and other pods do not close."""
         self.certain = False
-        key = (pod.placement, pod.namespace, tuple(sorted(pod.labels.items())), pod.owner, pod.node)
-        if key not in self.by_pod:
-            fit = Fit(pod, self.layout, self.resource)
-            self.by_pod[key] = frozenset(n for n in self.open if AMOUNTS.issuperset(fit.refusals(self.nodes[n].node)))
-        return self.by_pod[key]
+        fit = Fit(pod, self.layout, self.resource)
+        if fit.barred:
+            return frozenset()
+        for volume in fit.volumes:
+            found = self._both(found, self._by_volume(volume))
+        closed: set[int] = set()
+        for domains in fit.domains:
+            if domains.admits:
+                found = self._both(found, frozenset(self._in(domains)))
+            else:
+                closed |= self._in(domains)
+        return Except(found, closed) if closed else found
+
+    def _by_volume(self, volume: Volume) -> frozenset[int]:
+        key = volume.node_terms, tuple(sorted(volume.labels.items()))
+        if key not in self.by_volume:
+            self.by_volume[key] = frozenset(n for n in self.open if reaches(volume, self.nodes[n]))
+        return self.by_volume[key]
+
+    def _in(self, domains: Domains) -> set[int]:
+        """The nodes with the values that are told."""
+        labelled = self.by_label.get(domains.key)
+        if labelled is None:
+            labelled = self.by_label[domains.key] = defaultdict(set)
+            for number in self.open:
+                labelled[domains.value(self.nodes[number])].add(number)
+        return set[int]().union(*(labelled[value] for value in domains.values if value in labelled))
+
+    def _both(self, one: frozenset[int], other: frozenset[int]) -> frozenset[int]:
+        """What two sets have in common, as one object for all who ask."""
+        if (one, other) not in self.common:
+            self.common[one, other] = one & other
+        return self.common[one, other]

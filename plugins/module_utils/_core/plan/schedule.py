@@ -15,7 +15,7 @@ from ..cluster.layout import Layout
 from ..cluster.scheduling import Fit
 from ..errors import InputError
 from ..kube.model import Cluster, Pod
-from .heuristic import Move
+from .moves import Move
 from .problem import Problem
 
 
@@ -148,11 +148,11 @@ def _waves(
         for unit in waiting:
             # In the crowd all that leave in this wave are still where they were, and what waits has its place already: so
             # nothing that overtakes takes it.
-            may_go = overtaking or not left
+            may_go = (overtaking or not left) and within.lacks(unit) is None
             for move in unit:
                 may_go = may_go and _is_taken(crowded, resource, move)
                 crowded.add(move.pod, move.target)
-            if may_go and within.lacks(unit) is None and all(allows(move.pod) for move in unit):
+            if may_go and all(allows(move.pod) for move in unit):
                 within.count(unit)
                 wave += unit
             else:

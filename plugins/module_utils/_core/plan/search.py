@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from math import ceil
 
@@ -17,9 +17,11 @@ from ..cluster.scheduling import Fit
 from ..kube.model import Cluster, Pod
 from . import exact
 from .evictable import staying
-from .heuristic import Outcome, lower_bound, options, solve
+from .heuristic import solve
+from .moves import Outcome
 from .options import PlanOptions
-from .problem import Goal, Problem, formulate
+from .problem import Cap, Goal, Problem, formulate
+from .release import Option, lower_bound, options
 from .schedule import PodMove, ordered, units
 
 COLD_START = 180.0
@@ -29,8 +31,30 @@ EXACT_SIZE = 40_000
 ROUNDS = 20
 """So often a plan is made anew because the scheduler would refuse one of its moves for what other pods are there; then it
 aims at half as much."""
-NO_KIND = -1
+ALONG = -1
 """The kind of a move that no solver chose: of a gang's member that goes along."""
+
+
+@dataclass(slots=True)
+class Found:
+    """Moves that the scheduler would make, every one of them when its turn comes.
+
+    Attributes:
+        gained: Slots or nodes gained.
+        bound: No moves gain as much with fewer evictions.
+        proved: Nothing is cheaper.
+        wanted: Pending pods that get room, and where.
+        solver: Which solver found them.
+        notes: What came in the way.
+    """
+
+    steps: list[PodMove] = field(default_factory=list)
+    gained: int = 0
+    bound: int = 0
+    proved: bool = True
+    wanted: list[tuple[Pod, str]] = field(default_factory=list)
+    solver: str = "heuristic"
+    notes: list[str] = field(default_factory=list)
 
 
 class Search:
@@ -40,9 +64,7 @@ class Search:
         layout: Who is where; what has been settled is already where it goes.
         stays: Why pods must stay, by ``id()``.
         settled: ``id()`` of pods that have their last place.
-        wanted: Pending pods that get room, and where.
-        gained: Slots or nodes gained so far.
-        bound: No moves gain as much with fewer evictions.
+        seconds: What is left of the exact solver's time.
         problem: The last one that moves were looked for in.
         over_budget: Moves were found that max_evictions does not allow.
         too_dear: ``id()`` of pending pods for which there were only such.
@@ -56,14 +78,8 @@ class Search:
         self.found: Survey = survey(self.layout, self.resource, wish.audit.selector)
         self.staying = staying(self.layout, wish.rules, wish.limits)
         self.stays = self.staying.stays
-        self.bound = 0
-        self.proved = True
-        self.solver = "heuristic"
-        self.gained = 0
-        self.evictions = 0
-        self.wanted: list[tuple[Pod, str]] = []
         self.settled: set[int] = set()
-        self.notes: list[str] = list(self.staying.notes)
+        self.seconds = wish.time_limit
         self.problem: Problem | None = None
         self.over_budget = False
         self.too_dear: set[int] = set()
@@ -94,184 +110,176 @@ class Search:
             owner = above.owner if above else None
         return found
 
-    def formulate(self, goal: Goal, guest: Pod | None = None) -> Problem:
+    def formulate(self, goal: Goal, guest: Pod | None = None, guests: Sequence[Pod] = ()) -> Problem:
         """The problem of the layout as it is now."""
+        seen = survey(self.layout, self.resource, self.wish.audit.selector)
         return formulate(
             self.layout,
-            survey(self.layout, self.resource, self.wish.audit.selector).nodes,
+            seen.nodes,
             self.resource,
             goal,
             stays=self.stays.keys() | self.settled,
             across_products=self.wish.across_products,
             costs=self.costs(),
             guest=guest,
+            guests=guests,
+            plain=seen.plain,
         )
 
-    def best(self, problem: Problem) -> tuple[Outcome, bool, int]:
-        """Moves, whether they are proved the cheapest, and the fewest evictions for what they gain."""
-        outcome = self._within_budget(problem, solve(problem))
-        bound = lower_bound(problem, options(problem), outcome.gained)
+    # Solving.
+
+    def _may_be_exact(self, problem: Problem) -> bool:
+        small = self.wish.solver == "auto" and len(problem.kinds) * len(problem.names) <= EXACT_SIZE
+        return (self.wish.solver == "exact" or small) and self.seconds > 0 and exact.available()
+
+    def _exact(self, problem: Problem, aim: int, hint: Outcome | None, most: int | None) -> exact.Proof:
+        """What the exact solver finds in the time that is left to it."""
+        proof = exact.solve(problem, aim, hint, seconds=self.seconds, seed=self.wish.seed, most=most)
+        self.seconds -= proof.work
+        usable = proof.outcome is not None and ordered(problem, proof.outcome.moves) is not None
+        return proof if usable else replace(proof, outcome=None)
+
+    def _best(self, problem: Problem, known: Sequence[Option], most: int | None) -> tuple[Outcome, Found]:
+        """Moves for a problem with these options, of at most so many evictions; and how good they are."""
+        outcome = self._within(problem, known, most)
+        found = Found(gained=outcome.gained, bound=lower_bound(problem, known, outcome.gained))
         unit = all(kind.cost == 1.0 for kind in problem.kinds)
         wished = problem.goal.count
-        full = outcome.gained == wished if wished is not None else False
-        proved = full and unit and len(outcome.moves) <= bound
-        small = len(problem.kinds) * len(problem.names) <= EXACT_SIZE
-        wanted = self.wish.solver == "exact" or (self.wish.solver == "auto" and small and not proved)
-        if not wanted or not exact.available():
-            return outcome, unit and len(outcome.moves) <= bound, bound
+        found.proved = unit and len(outcome.moves) <= found.bound
+        if not self._may_be_exact(problem) or (self.wish.solver == "auto" and found.proved and outcome.gained == wished):
+            return outcome, found
         aim = max(outcome.gained, 1) if wished is None else wished
         climbing = wished is None
-        while True:
-            hint = outcome if outcome.gained >= aim else None
-            proof = exact.solve(problem, aim, hint, seconds=self.wish.time_limit, seed=self.wish.seed)
-            usable = proof.outcome and ordered(problem, proof.outcome.moves) is not None
-            if usable and proof.outcome and self._affordable(proof.outcome):
-                self.solver, outcome, proved = "exact", proof.outcome, proof.optimal
-                bound = max(bound, ceil(proof.bound - 1e-6) if unit else 0)
-                if climbing:
-                    aim += 1
-                    continue
+        while self.seconds > 0:
+            proof = self._exact(problem, aim, outcome if outcome.gained >= aim else None, most)
+            if proof.outcome:
+                outcome = proof.outcome
+                found.solver, found.gained, found.proved = "exact", outcome.gained, unit and proof.optimal
+                found.bound = max(lower_bound(problem, known, outcome.gained), ceil(proof.bound - 1e-6) if unit else 0)
+                if not climbing:
+                    break
+                aim += 1
             elif not climbing and aim > (least := max(outcome.gained, 1)):
                 # What was wished cannot be had: from what is known upwards to the most that can.
                 aim, climbing = least, True
-                continue
-            return outcome, proved and unit, min(bound, len(outcome.moves)) if unit else bound
+            else:
+                break
+        found.bound = min(found.bound, len(outcome.moves))
+        return outcome, found
 
-    def _affordable(self, outcome: Outcome) -> bool:
-        return not self._over(len(outcome.moves))
-
-    def _over(self, evictions: int) -> bool:
-        """Whether so many more are more than may be; that they were is kept in mind."""
-        most = self.wish.max_evictions
-        over = most is not None and self.evictions + evictions > most
-        self.over_budget = self.over_budget or over
-        return over
-
-    def _within_budget(self, problem: Problem, outcome: Outcome) -> Outcome:
-        """Less is aimed at where the plan would evict more than it may."""
-        low, high = 0, outcome.gained
-        best = Outcome([], 0, 0.0)
-        if self._affordable(outcome):
+    def _within(self, problem: Problem, known: Sequence[Option], most: int | None) -> Outcome:
+        """What the heuristic finds; less is aimed at where it would evict more than it may."""
+        outcome = solve(problem, known)
+        if most is None or len(outcome.moves) <= most:
             return outcome
+        self.over_budget = True
+        best = self._halved(problem, known, outcome.gained, most)
+        if any(kind.cost != 1.0 for kind in problem.kinds):
+            # What is cheapest is not what evicts least.
+            flat = replace(problem, kinds=[replace(kind, cost=1.0) for kind in problem.kinds])
+            fewest = self._halved(flat, options(flat), outcome.gained + 1, most)
+            if fewest.gained > best.gained:
+                return replace(fewest, cost=sum(problem.kinds[move.kind].cost for move in fewest.moves))
+        return best
+
+    def _halved(self, problem: Problem, known: Sequence[Option], high: int, most: int) -> Outcome:
+        """The most that is found below a gain within so many evictions."""
+        low, best = 0, Outcome([], 0, 0.0)
         while low < high - 1:
             middle = (low + high) // 2
-            found = solve(replace_count(problem, middle))
-            if self._affordable(found) and found.gained >= middle:
+            found = solve(replace_count(problem, middle), known)
+            if len(found.moves) <= most and found.gained >= middle:
                 best, low = found, middle
             else:
                 high = middle
         return best
 
-    def moves(self, goal: Goal, guest: Pod | None = None) -> list[PodMove]:
-        """Moves for a goal that the scheduler would make, every one of them when its turn comes."""
+    # Moves that the scheduler makes.
+
+    def moves(self, goal: Goal, guest: Pod | None = None, spent: int = 0) -> Found:
+        """Moves for a goal, so many evictions having been planned before."""
         problem = whole = self.problem = self.formulate(goal, guest)
-        certain = problem.certain
+        certain, known = problem.certain, options(problem)
+        most = None if self.wish.max_evictions is None else self.wish.max_evictions - spent
+        notes: list[str] = []
         for attempt in count(1):
-            outcome, proved, bound = self.best(problem)
+            outcome, found = self._best(problem, known, most)
             steps = ordered(problem, outcome.moves)
             if steps is None:
-                self.notes.append("some moves wait for one another; the plan aims at less")
+                notes.append("some moves wait for one another; the plan aims at less")
                 problem, certain = replace_count(problem, max(0, outcome.gained - 1)), False
                 continue
             chosen = len(steps)
-            steps, stuck = self._with_gangs(steps, problem)
-            refused = self._refused(steps)
-            if stuck or (refused and refused[0] == NO_KIND):
-                held = stuck or next(pods for pods in self.staying.gangs.values() if refused and refused[2] in pods)
-                self.settled |= {id(pod) for pod in held}
+            steps, torn = self._with_gangs(steps, problem, most)
+            if not torn:
+                steps, refused, cap = self._in_turn(steps, problem)
+                torn = () if cap or not refused else self.staying.members(refused.pod)
+            if torn:
+                self.settled |= {id(pod) for pod in torn}
                 problem, certain = self.formulate(problem.goal, guest), False
+                known = options(problem)
                 continue
-            if refused is None:
+            if cap is None:
                 if not certain:
                     # What other pods forbid now they may not forbid once they have moved.
                     anywhere = replace(whole, gainers=None) if guest else whole
-                    bound = min(bound, lower_bound(anywhere, options(anywhere), outcome.gained))
-                if not self.wanted:
-                    # Room for the first of several pods takes no fewer evictions than room for them all.
-                    self.bound = max(self.bound, bound)
-                    self.proved = self.proved and proved and len(steps) in (chosen, bound)
-                self.gained += outcome.gained
-                self.evictions += len(steps)
-                return steps
+                    found.bound = min(found.bound, lower_bound(anywhere, options(anywhere), outcome.gained))
+                found.proved = found.proved and len(steps) in (chosen, found.bound)
+                found.steps, found.notes = steps, notes
+                return found
             certain = False
-            problem.kinds[refused[0]].nodes -= {problem.names.index(refused[1])}
+            problem.caps.append(cap)
             if attempt % ROUNDS == 0:
-                self.notes.append(f"{ROUNDS} plans had a move that other pods forbid; the plan aims at less")
+                notes.append(f"{ROUNDS} plans had a move that other pods forbid; the plan aims at less")
                 problem = replace_count(problem, outcome.gained // 2)
         raise AssertionError("what aims at nothing is never refused")
 
-    def _with_gangs(self, steps: list[PodMove], problem: Problem) -> tuple[list[PodMove], tuple[Pod, ...]]:
-        """The moves with every gang that they touch moved whole and at one go; and the members of one that cannot be."""
-        for _name, members in sorted(self.staying.gangs.items()):
-            moved = {id(step.pod) for step in steps}
-            missing = [pod for pod in members if id(pod) not in moved]
-            if len(missing) == len(members):
-                continue
-            more = self._along(steps, missing, problem)
-            if more is None or self._over(len(steps) + len(more)):
-                return steps, members
-            among = {id(pod) for pod in members}
-            together = [*(step for step in steps if id(step.pod) in among), *more]
-            places = [number for number, step in enumerate(steps) if id(step.pod) in among]
-            for place in (places[-1], places[0]):
-                before = [step for step in steps[:place] if id(step.pod) not in among]
-                after = [step for step in steps[place:] if id(step.pod) not in among]
-                told = [*before, *together, *after]
-                refused = self._refused(told)
-                if refused is None or id(refused[2]) not in among:
-                    break
-            else:
-                return steps, members
-            steps = told
-        return steps, ()
+    def _in_turn(self, steps: list[PodMove], problem: Problem) -> tuple[list[PodMove], PodMove | None, Cap | None]:
+        """The moves in an order in which the scheduler makes each of them.
 
-    def _along(self, steps: list[PodMove], pods: list[Pod], problem: Problem) -> list[PodMove] | None:
-        """Places for pods that must go along once all else has moved, tightest first; None where one finds none."""
-        made: list[PodMove] = []
-        left = {step.source for step in steps}
-        with self._moved(steps):
-            for pod in sorted(pods, key=lambda pod: (-pod.requests.get(self.resource, 0), pod.namespace, pod.name)):
-                self.layout.remove(pod, pod.node)
-                target = self._spare(pod, left, problem)
-                self.layout.add(pod, pod.node)
-                if target is None:
-                    break
-                self.layout.add(pod, target)
-                made.append(PodMove(pod, NO_KIND, pod.node, target))
-            for step in made:
-                self.layout.remove(step.pod, step.target)
-        return made if len(made) == len(pods) else None
+        Where there is none: the first that it refuses when all that can go have gone, and what to learn from that; no
+        solver can learn of one that only went along.
+        """
+        done: list[PodMove] = []
+        waiting = list(units(steps, self.staying.gang))
+        with self._moved(done):
+            while waiting:
+                left, first = [], None
+                for unit in waiting:
+                    refused = self._crowded(unit)
+                    if refused is None:
+                        for step in unit:
+                            self.layout.remove(step.pod, step.source)
+                            self.layout.add(step.pod, step.target)
+                            done.append(step)
+                    else:
+                        first = first or refused
+                        left.append(unit)
+                if first and len(left) == len(waiting):
+                    return list(done), first, None if first.kind == ALONG else self._lesson(first, done, problem)
+                waiting = left
+        return done, None, None
 
-    def _spare(self, pod: Pod, left: set[str], problem: Problem) -> str | None:
-        """The node that takes a pod without spoiling what counts, the one with the fewest GPUs to spare."""
-        fit, gpus = self._fit(pod), pod.requests.get(self.resource, 0)
-        found = []
-        for number, name in enumerate(problem.names):
-            node = self.cluster.nodes[name]
-            room = problem.room(number, tuple(self.layout.room(node, resource) for resource in problem.resources))
-            if name != pod.node and name not in left and gpus <= room and not fit.refusals(node):
-                found.append((room, name))
-        return min(found)[1] if found else None
+    def _lesson(self, step: PodMove, done: Sequence[PodMove], problem: Problem) -> Cap:
+        """No more pods of the kind to the domain that is closed than have come; to the node alone where it is not a domain's."""
+        self.layout.remove(step.pod, step.source)
+        target = self.cluster.nodes[step.target]
+        closed = [domains for domains in self._fit(step.pod).domains if domains.closes(target)]
+        self.layout.add(step.pod, step.source)
+        nodes = [self.cluster.nodes[name] for name in problem.names]
+        labels = [closed[0].value(node) if closed else node.name for node in nodes]
+        here = labels[problem.names.index(step.target)]
+        if here is None:
+            labels, here = [node.name for node in nodes], target.name
+        domain = dict(zip(problem.names, labels, strict=True))
+        came = sum(other.kind == step.kind and domain[other.target] == here for other in done)
+        return Cap(frozenset((step.kind,)), labels, {here: came}, None)
 
-    def _refused(self, steps: list[PodMove]) -> tuple[int, str, Pod] | None:
-        """The kind, node and pod of the first move of which the scheduler would say no, other pods being where they then are.
+    def _crowded(self, unit: list[PodMove]) -> PodMove | None:
+        """The first of moves made at once of which the scheduler would say no.
 
         Of a gang all members are still where they were while the first replacements come.
         """
-        done: list[PodMove] = []
-        with self._moved(done):
-            for unit in units(steps, self.staying.gang):
-                refused = self._crowded(unit)
-                if refused:
-                    return refused.kind, refused.target, refused.pod
-                for step in unit:
-                    self.layout.remove(step.pod, step.source)
-                    self.layout.add(step.pod, step.target)
-                    done.append(step)
-        return None
-
-    def _crowded(self, unit: list[PodMove]) -> PodMove | None:
-        """The first of moves made at once of which the scheduler would say no."""
         if len(unit) == 1:
             (step,) = unit
             self.layout.remove(step.pod, step.source)
@@ -291,7 +299,7 @@ class Search:
         return refused
 
     @contextmanager
-    def _moved(self, steps: list[PodMove]) -> Iterator[None]:
+    def _moved(self, steps: Sequence[PodMove]) -> Iterator[None]:
         """The layout as it is after moves; afterwards it is as before, moves that were added to the list undone too."""
         for step in steps:
             self.layout.remove(step.pod, step.source)
@@ -303,27 +311,182 @@ class Search:
                 self.layout.remove(step.pod, step.target)
                 self.layout.add(step.pod, step.source)
 
-    def make_room(self, pods: list[Pod]) -> list[PodMove]:
-        """Moves that let pending pods in, one after the other; each then takes its node, and nothing moves twice."""
-        steps: list[PodMove] = []
+    # Gangs.
+
+    def _with_gangs(self, steps: list[PodMove], problem: Problem, most: int | None) -> tuple[list[PodMove], tuple[Pod, ...]]:
+        """The moves with every gang that they touch moved whole and at one go; and the members of one that cannot be."""
+        for _name, members in sorted(self.staying.gangs.items()):
+            moved = {id(step.pod) for step in steps}
+            missing = [pod for pod in members if id(pod) not in moved]
+            if len(missing) == len(members):
+                continue
+            more = self._along(steps, missing, problem)
+            over = most is not None and more is not None and len(steps) + len(more) > most
+            self.over_budget = self.over_budget or over
+            if more is None or over:
+                return steps, members
+            among = {id(pod) for pod in members}
+            together = [*(step for step in steps if id(step.pod) in among), *more]
+            places = [number for number, step in enumerate(steps) if id(step.pod) in among]
+            for place in (places[-1], places[0]):
+                before = [step for step in steps[:place] if id(step.pod) not in among]
+                after = [step for step in steps[place:] if id(step.pod) not in among]
+                told = [*before, *together, *after]
+                _steps, refused, _cap = self._in_turn(told, problem)
+                if refused is None or id(refused.pod) not in among:
+                    break
+            else:
+                return steps, members
+            steps = told
+        return steps, ()
+
+    def _along(self, steps: list[PodMove], pods: list[Pod], problem: Problem) -> list[PodMove] | None:
+        """Places for pods that must go along once all else has moved, tightest first; None where one finds none."""
+        made: list[PodMove] = []
+        left = {step.source for step in steps}
+        with self._moved(steps):
+            for pod in sorted(pods, key=lambda pod: (-pod.requests.get(self.resource, 0), pod.namespace, pod.name)):
+                self.layout.remove(pod, pod.node)
+                target = self._spare(pod, left, problem)
+                self.layout.add(pod, pod.node)
+                if target is None:
+                    break
+                self.layout.add(pod, target)
+                made.append(PodMove(pod, ALONG, pod.node, target))
+            for step in made:
+                self.layout.remove(step.pod, step.target)
+        return made if len(made) == len(pods) else None
+
+    def _spare(self, pod: Pod, left: set[str], problem: Problem) -> str | None:
+        """The node that takes a pod without spoiling what counts, the one with the fewest GPUs to spare."""
+        fit, gpus = self._fit(pod), pod.requests.get(self.resource, 0)
+        numbers = {name: number for number, name in enumerate(problem.names)}
+        found = []
+        for node in (*(n.node for n in self.found.nodes), *(() if gpus else self.found.plain)):
+            number = numbers.get(node.name)
+            free = tuple(self.layout.room(node, resource) for resource in problem.resources)
+            room = 0 if number is None else problem.room(number, free)
+            if node.name != pod.node and node.name not in left and problem.part(gpus) <= room and not fit.refusals(node):
+                found.append((room, node.name))
+        return min(found)[1] if found else None
+
+    # Room for pending pods.
+
+    def make_room(self, pods: list[Pod]) -> Found:
+        """Moves that let pending pods in, the first ones first; nothing moves twice."""
+        found = self._one_by_one(pods)
+        if len(pods) > 1 or len(found.wanted) < len(pods):
+            joint = self._jointly(pods, found)
+            order = {id(pod): number for number, pod in enumerate(pods)}
+
+            def rank(each: Found) -> tuple[list[int], int]:
+                placed = {order[id(pod)] for pod, _node in each.wanted}
+                return [number not in placed for number in range(len(pods))], len(each.steps)
+
+            if joint and rank(joint) <= rank(found):
+                found = joint
+        return found
+
+    def _one_by_one(self, pods: list[Pod]) -> Found:
+        """Room for one after the other; each then takes its node."""
+        found = Found()
+        before = set(self.settled)
         for pod in pods:
             node = self._taker(pod)
             if node is None:
                 self.over_budget = False
-                found = self.moves(Goal(pod.requests[self.resource], 1), guest=pod)
-                for step in found:
+                more = self.moves(Goal(pod.requests[self.resource], 1), guest=pod, spent=len(found.steps))
+                for step in more.steps:
                     self.layout.remove(step.pod, step.source)
                     self.layout.add(step.pod, step.target)
                     self.settled.add(id(step.pod))
-                steps += found
-                node = self._taker(pod) if found else None
-                if node is None and self.over_budget:
+                found.steps += more.steps
+                found.notes += more.notes
+                node = self._taker(pod) if more.steps else None
+                if node is not None:
+                    found.gained += 1
+                    # Room for one of several pods takes no more evictions than room for them all.
+                    found.bound, found.solver = max(found.bound, more.bound), more.solver
+                elif self.over_budget:
                     self.too_dear.add(id(pod))
             if node is not None:
                 self.layout.add(pod, node)
                 self.settled.add(id(pod))
-                self.wanted.append((pod, node))
-        return steps
+                found.wanted.append((pod, node))
+        for pod, node in found.wanted:
+            self.layout.remove(pod, node)
+        for step in reversed(found.steps):
+            self.layout.remove(step.pod, step.target)
+            self.layout.add(step.pod, step.source)
+        self.settled = before
+        found.proved = len(found.wanted) == len(pods) and len(found.steps) <= found.bound
+        return found
+
+    def _jointly(self, pods: list[Pod], known: Found) -> Found | None:
+        """Room for all at once, or for as many as can be, the first ones first; None where no exact solver looks."""
+        if not self._may_be_exact(self.formulate(Goal(None, None), guests=pods)):
+            return None
+        found = self._all_of(pods)
+        if found or self.seconds <= 0:
+            return found
+        placed: list[Pod] = []
+        for pod in pods:
+            more = self._all_of([*placed, pod])
+            if more:
+                found, placed = more, [*placed, pod]
+        if found:
+            found.bound = max(found.bound, known.bound if len(known.wanted) == len(placed) else 0)
+        return found
+
+    def _all_of(self, pods: list[Pod]) -> Found | None:
+        """The fewest evictions that let all of these pods in; None where none do, or none are found."""
+        problem = self.formulate(Goal(None, None), guests=pods)
+        certain = problem.certain
+        order = {id(pod): number for number, pod in enumerate(pods)}
+        unit = all(kind.cost == 1.0 for kind in problem.kinds if kind.at)
+        for _attempt in range(ROUNDS):
+            if self.seconds <= 0:
+                return None
+            proof = self._exact(problem, 0, None, self.wish.max_evictions)
+            if proof.outcome is None:
+                return None
+            steps, torn = self._with_gangs(ordered(problem, proof.outcome.moves) or [], problem, self.wish.max_evictions)
+            if torn:
+                self.settled |= {id(pod) for pod in torn}
+                problem, certain = self.formulate(Goal(None, None), guests=pods), False
+                continue
+            steps, refused, cap = self._in_turn(steps, problem)
+            if refused is None:
+                wanted, cap = self._seated(steps, problem, proof.guests)
+                if cap is None:
+                    wanted.sort(key=lambda each: order[id(each[0])])
+                    bound = ceil(proof.bound - 1e-6) if unit and certain else 0
+                    return Found(steps, len(pods), min(bound, len(steps)), proof.optimal and unit and certain, wanted, "exact")
+            if cap is None:
+                return None
+            problem.caps.append(cap)
+            certain = False
+        return None
+
+    def _seated(
+        self, steps: list[PodMove], problem: Problem, places: Sequence[tuple[int, int]]
+    ) -> tuple[list[tuple[Pod, str]], Cap | None]:
+        """Who takes which node once all have moved; and what to learn where the scheduler would not let one in there."""
+        waiting = {number: sorted(kind.guests, key=str) for number, kind in enumerate(problem.kinds)}
+        wanted: list[tuple[Pod, str]] = []
+        lesson = None
+        with self._moved(steps):
+            for kind, place in places:
+                pod, node = waiting[kind].pop(0), problem.names[place]
+                if self._fit(pod).refusals(self.cluster.nodes[node]):
+                    came = sum(other == (kind, place) for other in places[: len(wanted)])
+                    lesson = Cap(frozenset((kind,)), problem.names, {node: came}, None)
+                    break
+                self.layout.add(pod, node)
+                wanted.append((pod, node))
+            for pod, node in wanted:
+                self.layout.remove(pod, node)
+        return wanted, lesson
 
     def _fit(self, pod: Pod) -> Fit:
         return Fit(pod, self.layout, self.resource)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from ..audit.measures import Fragmentation
 from ..kube.model import Cluster, Pod
 from .destinations import by_count
-from .search import Search
+from .search import Found, Search
 
 
 class Lack(StrEnum):
@@ -55,19 +55,20 @@ def unknown(pod: Pod, cluster: Cluster) -> Unplaced | None:
     return None
 
 
-def unplaced(search: Search, before: Fragmentation, after: Fragmentation, *, carried_out: bool) -> list[Unplaced]:
+def unplaced(search: Search, found: Found, before: Fragmentation, after: Fragmentation, *, carried_out: bool) -> list[Unplaced]:
     """Why each blocked pod without room has none, the most urgent first.
 
     Args:
         search: The search that is over.
+        found: What it found.
         before: The cluster as it is.
         after: As it then is.
         carried_out: The plan is worth it.
     """
-    placed = {id(pod) for pod, _node in search.wanted} if carried_out else set()
+    placed = {id(pod) for pod, _node in found.wanted} if carried_out else set()
     wish = search.wish
     told = {id(outlook.pod): outlook for outlook in after.pending}
-    found: list[Unplaced] = []
+    lacking: list[Unplaced] = []
     tried = 0
     for pod in urgent_first(before):
         why = unknown(pod, search.cluster)
@@ -80,11 +81,11 @@ def unplaced(search: Search, before: Fragmentation, after: Fragmentation, *, car
             why = Unplaced(
                 pod, Lack.EVICTIONS, f"room for it takes more evictions than max_evictions {wish.max_evictions} allows"
             )
-        if why is None and any(pod is each for each, _node in search.wanted):
+        if why is None and any(pod is each for each, _node in found.wanted):
             why = Unplaced(pod, Lack.GOAL, f"there would be room, but the plan frees fewer nodes than {wish.min_nodes_freed}")
         if why is None:
             outlook = told[id(pod)]
             nodes = f": {by_count(outlook.refusals)}" if outlook.refusals else ""
             why = Unplaced(pod, Lack.NO_ROOM, f"{outlook.message}; no moves make room for it{nodes}")
-        found.append(why)
-    return found
+        lacking.append(why)
+    return lacking

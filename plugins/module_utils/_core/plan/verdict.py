@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..audit.measures import Fragmentation
@@ -16,7 +16,7 @@ from ..kube.model import Pod
 from .destinations import Destinations, Refusals, by_count, nowhere
 from .evictable import Reason, Stay
 from .schedule import PodMove
-from .search import Search
+from .search import Found, Search
 from .unplaced import Unplaced
 
 
@@ -75,28 +75,26 @@ def holders(search: Search, node: GpuNode) -> list[Pod]:
     return [pod for pod in search.cluster.bound[node.node.name] if not pod.unmovable_companion]
 
 
-def verdict_of(
-    search: Search, before: Fragmentation, steps: Sequence[PodMove], freed: int, waves: int, found: Why
-) -> tuple[str, str]:
+def verdict_of(search: Search, found: Found, before: Fragmentation, freed: int, waves: int, reasons: Why) -> tuple[str, str]:
     """The verdict, and in a sentence what it means here."""
     wish = search.wish
     if not before.total.nodes:
         return "NotApplicable", before.unsuited[0].message
     if not before.mix:
         return "NotApplicable", "no pod asks for GPUs"
-    if not steps and not search.wanted:
-        return _why_none(search, before, found)
+    if not found.steps and not found.wanted:
+        return _why_none(search, before, reasons)
     if freed < wish.min_nodes_freed:
         return "BelowGoal", f"the plan frees {_nodes(freed)}, fewer than the {wish.min_nodes_freed} that make it worth while"
     what = {
-        "slots": f"gain {search.gained} slot{'s' if search.gained != 1 else ''} of {wish.slot_size} GPUs",
+        "slots": f"gain {found.gained} slot{'s' if found.gained != 1 else ''} of {wish.slot_size} GPUs",
         "free_nodes": f"free {_nodes(freed)}",
-        "blocked_pods": f"make room for {len(search.wanted)} of {len(before.blocked)} blocked pods",
+        "blocked_pods": f"make room for {len(found.wanted)} of {len(before.blocked)} blocked pods",
     }[wish.kind]
     short = ""
-    if wish.kind != "blocked_pods" and wish.count is not None and search.gained < wish.count:
+    if wish.kind != "blocked_pods" and wish.count is not None and found.gained < wish.count:
         short = f"; {wish.count} were wished, no more were found"
-    evictions = f"{len(steps)} eviction{'s' if len(steps) != 1 else ''} in {waves} wave{'s' if waves != 1 else ''}"
+    evictions = f"{len(found.steps)} eviction{'s' if len(found.steps) != 1 else ''} in {waves} wave{'s' if waves != 1 else ''}"
     return "Recommended", f"{evictions} {what}{short}"
 
 

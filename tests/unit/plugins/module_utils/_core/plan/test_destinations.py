@@ -23,18 +23,20 @@ from ansible_collections.gpuops.defrag.tests.unit.builders import GPU
 from ansible_collections.gpuops.defrag.tests.unit.plugins.module_utils._core.plan.clusters import at_random
 
 
-def refusals(pod: Pod, nodes: list[GpuNode], own: GpuNode, search: Search) -> Counter[Refusal] | None:
+def refusals(pod: Pod, names: list[str], own: GpuNode, search: Search) -> Counter[Refusal] | None:
     """The first reason of every other node; None where one takes the pod."""
     found: Counter[Refusal] = Counter()
     order = list(Refusal)
     fit = Fit(pod, search.layout, GPU)
-    for other in nodes:
-        if other is own:
-            continue
-        told = set(fit.refusals(other.node))
-        told |= {Refusal.CORDONED} if other.node.unschedulable else set()
-        told |= set() if other.healthy else {Refusal.UNHEALTHY}
-        told |= {Refusal.OTHER_PRODUCT} if other.pool != own.pool and not search.wish.across_products else set()
+    known = {n.node.name: n for n in search.found.nodes}
+    for other in (search.cluster.nodes[name] for name in names if name != own.node.name):
+        told = set(fit.refusals(other))
+        told |= {Refusal.CORDONED} if other.unschedulable else set()
+        gpu_node = known.get(other.name)
+        if gpu_node:
+            stays = GPU in pod.requests and not search.wish.across_products
+            told |= set() if gpu_node.healthy else {Refusal.UNHEALTHY}
+            told |= {Refusal.OTHER_PRODUCT} if stays and gpu_node.pool != own.pool else set()
         if not told:
             return None
         found[min(told, key=order.index)] += 1
@@ -52,7 +54,7 @@ def looked_at(seed: int) -> Iterator[tuple[Pod, Counter[Refusal] | None, Counter
     for kind in problem.kinds:
         for number, pods in kind.at.items():
             for pod in pods:
-                yield pod, told.get(id(pod)), refusals(pod, nodes, nodes[number], search), kind.social
+                yield pod, told.get(id(pod)), refusals(pod, problem.names, nodes[number], search), kind.social
 
 
 def test_what_is_told_of_pods_that_have_nowhere_to_go_holds_node_by_node() -> None:

@@ -17,7 +17,17 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.options i
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.plan import plan
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.schedule import Limits
 from ansible_collections.gpuops.defrag.plugins.module_utils._snapshot import read_objects
-from ansible_collections.gpuops.defrag.tests.unit.builders import NODE_NAME, PRODUCT, REQUIRED, Object, node, pod, serving
+from ansible_collections.gpuops.defrag.tests.unit.builders import (
+    GPU,
+    NODE_NAME,
+    PRODUCT,
+    REQUIRED,
+    ZONE,
+    Object,
+    node,
+    pod,
+    serving,
+)
 from ansible_collections.gpuops.defrag.tests.unit.plugins.module_utils._core.plan.clusters import at_random
 
 SOLVERS = ["heuristic", "exact"]
@@ -30,6 +40,15 @@ FEWEST = {
     "mixed60-1": [2, 5, 8, 12, 16, 21, 26, 31, 36, 41, 46],
     "mixed60-2": [3, 6, 10, 14, 19, 24, 29, 34, 39, 44],
 }
+# By slot size, for each of these: the most slots that CP-SAT finds, the fewest evictions for them, and for half of them.
+MOST = {
+    2: ((5, 5, 2), (7, 7, 3), (6, 6, 3), (15, 15, 7), (12, 12, 6)),
+    3: ((10, 10, 5), (6, 8, 3), (11, 11, 5), (15, 19, 7), (17, 22, 8)),
+    4: ((8, 11, 4), (9, 9, 4), (8, 13, 5), (17, 25, 8), (17, 27, 9)),
+    5: ((8, 13, 5), (11, 14, 5), (9, 14, 4), (15, 32, 12), (14, 31, 12)),
+    6: ((9, 15, 4), (10, 19, 8), (10, 16, 5), (14, 37, 15), (14, 39, 15)),
+    7: ((9, 21, 7), (8, 21, 9), (9, 22, 8), (12, 39, 15), (12, 43, 18)),
+}
 
 
 def one(name: str, on: str, gpus: int | None = 1, **more: Any) -> Object:
@@ -39,6 +58,11 @@ def one(name: str, on: str, gpus: int | None = 1, **more: Any) -> Object:
 
 def planned(objects: list[Object], **wish: Any) -> dict[str, Any]:
     return plan(objects, PlanOptions(**{"rules": Rules(movable_singletons=True), "solver": "heuristic", **wish}))
+
+
+def gained(found: dict[str, Any]) -> int:
+    """Slots of any size."""
+    return int(found["message"].split("gain ")[1].split()[0])
 
 
 def moves(found: dict[str, Any]) -> set[str]:
@@ -55,6 +79,17 @@ def test_the_heuristic_is_near_the_proved_optimum_of_every_count(example: tuple[
     took = [planned(objects, count=count, across_products=True)["evictions"] for count in range(1, len(fewest) + 1)]
     assert all(best <= evictions <= best + 1 for best, evictions in zip(fewest, took, strict=True)), took
     assert sum(took) <= 1.02 * sum(fewest)
+
+
+@pytest.mark.parametrize("size", MOST)
+def test_the_heuristic_is_near_the_optimum_for_slots_of_every_size(size: int) -> None:
+    for name, (slots, fewest, half) in zip(FEWEST, MOST[size], strict=True):
+        objects = read_objects(str(EXAMPLES / f"{name}.json.gz"))
+        most = planned(objects, slot_size=size, across_products=True)
+        assert gained(most) >= 0.95 * slots, name
+        assert most["evictions"] <= 1.05 * fewest, name
+        some = planned(objects, slot_size=size, across_products=True, count=max(1, slots // 2))
+        assert (gained(some), some["evictions"] <= 1.05 * half) == (max(1, slots // 2), True), name
 
 
 def test_the_exact_solver_finds_the_proved_optimum(example: tuple[list[Object], list[int]]) -> None:
@@ -419,15 +454,112 @@ def test_gangs_move_whole_or_not_at_all_in_random_clusters() -> None:
 # Rules between pods.
 
 
+def apart_from(app: str, key: str = NODE_NAME) -> Any:
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+    return {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
+
+
+def evenly(app: str, key: str) -> Any:
+    labels = {"matchLabels": {"app": app}}
+    rule = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": labels}
+    return {"topologySpreadConstraints": [rule]}
+
+
+def of_app(app: str, name: str, on: str, gpus: int = 1, **more: Any) -> Object:
+    return serving(name, on, gpus, owner=f"ReplicaSet/{app}", labels={"app": app}, **more)
+
+
+CONTAINER = {"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}], "resources": {"requests": {GPU: "1"}}}
+PORT: Any = {"containers": [CONTAINER]}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("rule", [apart_from("llm"), evenly("llm", NODE_NAME), PORT], ids=["apart", "evenly", "port"])
+@pytest.mark.parametrize("kind", ["slots", "free_nodes"])
+def test_replicas_that_keep_apart_are_spread_over_the_nodes_that_take_them(solver: str, rule: Any, kind: str) -> None:
+    replicas = [of_app("llm", name, on, **rule) for name, on in (("a", "n1"), ("b", "n2"))]
+    gaps = [pod("c", 6, "n3"), pod("d", 6, "n4")]
+    found = planned([*(node(f"n{n}") for n in range(1, 5)), *replicas, *gaps], kind=kind, solver=solver)
+    assert found["verdict"] == "Recommended"
+    assert {move["from"] for wave in found["waves"] for move in wave} == {"n1", "n2"}
+    assert {move["to"] for wave in found["waves"] for move in wave} == {"n3", "n4"}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("rule", [apart_from("llm", ZONE), evenly("llm", ZONE)], ids=["apart", "evenly"])
+def test_a_replica_moves_within_its_zone_where_the_other_zone_is_closed_to_it(solver: str, rule: Any) -> None:
+    zones = [node(f"a{n:02}", labels={ZONE: "a"}) for n in range(30)] + [node(f"b{n}", labels={ZONE: "b"}) for n in range(2)]
+    gaps = [pod(f"full{n:02}", 7, f"a{n:02}") for n in range(1, 30)] + [pod("gap", 7, "b1"), pod("full", 7, "a00")]
+    replicas = [of_app("llm", "a", "a00", **rule), of_app("llm", "b", "b0", **rule)]
+    found = planned([*zones, *gaps, *replicas], solver=solver)
+    assert moves(found) == {"b: b0 > b1"}
+
+
 def test_where_other_pods_forbid_plan_after_plan_it_aims_at_less(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "ROUNDS", 1)
-    term = {"topologyKey": NODE_NAME, "labelSelector": {"matchLabels": {"app": "x"}}}
-    apart: Any = {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
-    both = [serving(f"x{n}", f"n{n}", 2, owner=f"ReplicaSet/x{n}", labels={"app": "x"}, **apart) for n in (1, 2)]
+    both = [of_app("x", "x1", "n1", 2, **apart_from("y")), of_app("y", "y1", "n2", 2)]
     objects = [*(node(f"n{n}") for n in range(1, 5)), *both, pod("a", 4, "n3"), pod("b", 4, "n4")]
     found = planned(objects, rules=Rules(movable_singletons=True))
     assert "1 plans had a move that other pods forbid; the plan aims at less" in found["notes"]
     assert (found["verdict"], found["slots_gained"]["8"]) == ("Recommended", 1)
+    monkeypatch.undo()
+    assert planned(objects)["slots_gained"]["8"] == 2
+
+
+# Pods without GPUs.
+
+
+def small(name: str, on: str, cpu: str) -> Object:
+    return serving(name, on, None, owner=f"ReplicaSet/{name}", requests={"cpu": cpu})
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_pod_without_gpus_may_go_to_a_node_without(solver: str) -> None:
+    plain = node("c1", 0, allocatable={"cpu": "64", "pods": "50"})
+    objects = [node("g1"), node("g2"), plain, small("web", "g1", "1"), pod("full", 8, "g2", requests={"cpu": "96"})]
+    found = planned(objects, kind="free_nodes", count=1, solver=solver)
+    assert (moves(found), found["freed_nodes"]) == ({"web: g1 > c1"}, ["g1"])
+    closed = node("c1", 0, allocatable={"cpu": "64", "pods": "50"}, unschedulable=True)
+    assert planned([closed, *(o for o in objects if o is not plain)], kind="free_nodes", solver=solver)["waves"] == []
+
+
+def test_a_pod_without_gpus_makes_way_for_one_with() -> None:
+    offered = {"cpu": "8", "pods": "50"}
+    nodes = [node(name, allocatable=offered) for name in ("n1", "n2", "n3", "n4")]
+    a = serving("a", "n1", 1, owner="ReplicaSet/a", requests={"cpu": "6"})
+    others = [pod("b", 7, "n2"), small("web", "n2", "4"), pod("c", 8, "n3"), pod("d", 8, "n4")]
+    found = planned([*nodes, a, *others], count=1, solver="exact")
+    assert (found["evictions"], found["lower_bound"]) == (2, 2)
+    assert {"a: n1 > n2"} < moves(found)
+
+
+# Several blocked pods.
+
+
+def test_room_for_blocked_pods_is_looked_for_jointly() -> None:
+    only: Any = {"nodeSelector": {NODE_NAME: "n1"}}
+    objects = [
+        *(node(name) for name in ("n1", "n2", "n3", "n4")),
+        one("s", "n1"),
+        one("t", "n2"),
+        one("u", "n2"),
+        pod("gap", 5, "n3"),
+        pod("full", 8, "n4"),
+        pod("a", 8),
+        pod("b", 8, **only),
+    ]
+    found = planned(objects, kind="blocked_pods", solver="exact")
+    assert {placed["pod"]: placed["node"] for placed in found["placed_pods"]} == {"a": "n2", "b": "n1"}
+    assert (found["evictions"], found["lower_bound"], found["optimal"]) == (3, 3, True)
+    assert not planned(objects, kind="blocked_pods", solver="heuristic")["optimal"]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_within_few_evictions_one_dear_pod_is_moved_where_two_cheap_ones_would_be_too_many(solver: str) -> None:
+    objects = [node("n1"), one("dear", "n1"), node("n2"), one("x", "n2"), one("y", "n2"), node("n3"), pod("gap", 5, "n3")]
+    costs = {"default/rs-dear": 600.0, "default": 60.0}
+    found = planned(objects, count=1, cold_start=costs, max_evictions=1, solver=solver)
+    assert moves(found) == {"dear: n1 > n3"}
 
 
 # Options.

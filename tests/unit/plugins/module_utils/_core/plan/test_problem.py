@@ -9,17 +9,21 @@ import pytest
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.cluster.pools import survey
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.selectors import EVERYTHING
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.problem import Goal, Problem, formulate
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.problem import Except, Goal, Problem, formulate
 from ansible_collections.gpuops.defrag.tests.unit.builders import (
     GPU,
     NODE_NAME,
     REQUIRED,
     Object,
+    claim,
+    expression,
     laid_out,
     node,
     pod,
     pod_of,
     serving,
+    uses,
+    volume,
 )
 
 SLOTS = Goal(8, None)
@@ -78,7 +82,7 @@ def test_the_order_of_the_input_does_not_matter() -> None:
 
 def test_only_what_may_move_and_helps_is_movable() -> None:
     objects = [*TWO, serving("web", gpus=None)]
-    assert kinds(problem(*objects, stays=("a",))) == [["b"]]
+    assert kinds(problem(*objects, stays=("a",))) == [["web"], ["b"]]
     assert kinds(problem(*objects, goal=NODES)) == [["a", "b"], ["web"]]
     assert kinds(problem(*objects, pod("g", 8), guest="g")) == [["a", "b"], ["web"]]
 
@@ -132,3 +136,25 @@ def test_anti_affinity_that_is_about_others_makes_no_pod_special() -> None:
     found = problem(*TWO, node("cpu", None), serving("dns", "cpu", None, **apart("dns")))
     assert found.certain
     assert kinds(found) == [["a", "b"]]
+
+
+def test_a_pod_goes_no_further_than_its_volume_and_nowhere_with_a_claim_that_another_has() -> None:
+    near = {"matchExpressions": [expression(NODE_NAME, "In", "n1", "n2")]}
+    volumes = [claim("far"), claim("near", "v"), volume("v", terms=[near]), claim("alone", modes=["ReadWriteOncePod"])]
+    users = [serving(name, owner=f"ReplicaSet/{name}", volumes=uses(name)) for name in ("far", "near", "alone")]
+    found = problem(*TWO[:2], node("n3"), *volumes, *users, serving("other", "n2", volumes=uses("alone")))
+    assert {next(iter(kind.at.values()))[0].name: kind.nodes for kind in found.kinds} == {
+        "far": {0, 1, 2},
+        "near": {0, 1},
+        "alone": set(),
+        "other": set(),
+    }
+
+
+def test_a_set_but_for_some_is_a_set() -> None:
+    found = Except(frozenset(range(5)), {1, 7})
+    assert sorted(found) == [0, 2, 3, 4]
+    assert len(found) == 4
+    assert 2 in found
+    assert 1 not in found
+    assert found - {2} == frozenset((0, 3, 4))

@@ -17,7 +17,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode im
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.model import Pod
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.selectors import EVERYTHING
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.evictable import Rules, staying
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.heuristic import Move
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.moves import Move
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.options import PlanOptions
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.plan import plan
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.problem import Goal, Problem, formulate
