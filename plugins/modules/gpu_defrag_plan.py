@@ -342,7 +342,8 @@ plan:
       description:
         - GPU pods that must stay, and those that may be evicted but that no other node takes once the plan is carried out.
           With O(objective.kind=free_nodes) pods without GPUs that hold a GPU node too.
-        - Pods that could move but need not are not among them.
+        - Pods that could move but need not are not among them; nor is it looked where pods could go if no moves are looked
+          for, no pod being blocked.
       type: list
       elements: dict
       returned: always

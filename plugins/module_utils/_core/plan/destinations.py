@@ -12,8 +12,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
+from operator import gt
 from typing import TypeVar
 
 from ..cluster.layout import Layout
@@ -67,7 +67,7 @@ class Destinations:
         self._names = [_lack(name, resource) for name in problem.resources]
         self._reserved = any(pod.nominated for pod in layout.cluster.pending)
         # By id() of a kind's set of nodes, which kinds share.
-        self._closed: dict[tuple[Placement, str | None, int], Refusals] = {}
+        self._closed: dict[tuple[Placement, str | None, int], Refusals | None] = {}
         self._gpus: dict[int, list[int]] = {}
 
     def missing(self, moved: Collection[int]) -> Iterator[tuple[Pod, Refusals]]:
@@ -85,11 +85,12 @@ class Destinations:
             if roomy and (kind.social or self._reserved):
                 fit = Fit(next(iter(at.values()))[0], self._layout, self._resource)
                 takers = list(islice((n for n in self._with_room(kind) if not fit.refusals(self._nodes[n])), 2))
+            by_fit = self._by_fit if kind.social or takers != roomy else None
+            everywhere: list[Refusals] = []
             for node, pods in at.items():
                 if any(taker != node for taker in takers):
                     continue
-                refusals = self._by_fit if kind.social or takers != roomy else partial(self._by_numbers, kind)
-                found = refusals(pods[0], node)
+                found = by_fit(pods[0], node) if by_fit else self._by_numbers(kind, everywhere, pods[0], node)
                 if found is not None:
                     yield from ((pod, found) for pod in pods)
 
@@ -100,7 +101,10 @@ class Destinations:
             free = self._free[number]
             if demand[0] and free[0] < demand[0]:
                 return
-            if number in kind.nodes and self._lacking(demand, free) is None:
+            # What is overdrawn lacks only to those that ask for it; that is rare, and looked at closely.
+            if number in kind.nodes and (
+                not any(map(gt, demand, free)) or (min(free) < 0 and self._lacking(demand, free) is None)
+            ):
                 yield number
 
     def _lacking(self, demand: tuple[int, ...], free: tuple[int, ...]) -> Refusal | None:
@@ -137,25 +141,38 @@ class Destinations:
                 counts[refusal] += 1
         return counts
 
-    def _by_numbers(self, kind: Kind, pod: Pod, node: int) -> Refusals | None:
-        """The same for a pod that no other pod has a say in: its closed nodes are counted once for all like it."""
+    def _by_numbers(self, kind: Kind, everywhere: list[Refusals], pod: Pod, node: int) -> Refusals | None:
+        """The same for a pod that no other pod has a say in: counted once for all of its kind, but for their own nodes.
+
+        Args:
+            kind: The kind.
+            everywhere: Takes what all nodes have against one of the kind.
+            pod: One of the kind.
+            node: Where it is.
+        """
         own = self._own(node, pod)
-        key = pod.placement, own, id(kind.nodes)
-        if key not in self._closed:
-            shut = (n for n in range(len(self._nodes)) if n not in kind.nodes)
-            firsts = [self._first(n, own, standing(pod.placement, self._nodes[n])) for n in shut]
-            # A node that a plan was refused for what was there then: it is asked again.
-            if None in firsts:
+        if not everywhere:
+            closed = self._shut(kind, pod, own)
+            if closed is None:
                 return self._by_fit(pod, node)
-            self._closed[key] = Counter(refusal for refusal in firsts if refusal)
-        counts = self._closed[key] + self._open(kind)
+            everywhere.append(closed + self._open(kind))
         if node in kind.nodes:
             mine = self._lacking(kind.demand, self._free[node])
         else:
             mine = self._first(node, own, standing(pod.placement, self._nodes[node]))
-        if mine:
-            counts[mine] -= 1
-        return +counts
+        return everywhere[0] - Counter([mine] if mine else [])
+
+    def _shut(self, kind: Kind, pod: Pod, own: str | None) -> Refusals | None:
+        """What is against the nodes that are closed to a kind, looked at once for all that are closed to the same.
+
+        None where nothing is: a plan was refused that node for what was there then.
+        """
+        key = pod.placement, own, id(kind.nodes)
+        if key not in self._closed:
+            others = (number for number in range(len(self._nodes)) if number not in kind.nodes)
+            firsts = [self._first(number, own, standing(pod.placement, self._nodes[number])) for number in others]
+            self._closed[key] = None if None in firsts else Counter(refusal for refusal in firsts if refusal)
+        return self._closed[key]
 
     def _open(self, kind: Kind) -> Refusals:
         """What the kind's own nodes lack."""

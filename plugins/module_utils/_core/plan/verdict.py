@@ -15,7 +15,6 @@ from ..cluster.pools import GpuNode
 from ..kube.model import Pod
 from .destinations import Destinations, Refusals, by_count, nowhere
 from .evictable import Reason, Stay
-from .problem import Goal
 from .schedule import PodMove
 from .search import Found, Search
 from .unplaced import Unplaced
@@ -48,8 +47,9 @@ def why(search: Search, layout: Layout, steps: Collection[PodMove], unplaced: li
     stays = dict(search.stays)
     moved = {id(step.pod) for step in steps}
     refusals: Refusals = Counter()
-    if search.found.nodes:
-        problem = search.problem or search.formulate(Goal(None, None))
+    # Where no moves were looked for no pod had to go anywhere.
+    if search.problem:
+        problem = search.problem
         nodes, across = search.found.nodes, search.wish.across_products
         for pod, told in Destinations(problem, layout, nodes, search.resource, across_products=across).missing(moved):
             stays[id(pod)] = nowhere(told)

@@ -329,6 +329,11 @@ def test_several_that_get_no_room_are_summed_up() -> None:
     assert rooms(*guests)["message"] == "no moves make room for any of the 2 blocked pods: 2 ResourceClaim"
 
 
+def test_where_no_pod_is_blocked_it_is_not_asked_who_could_go_where() -> None:
+    objects = [node("n1"), node("n2"), one("a", "n1", 3), pod("k", 6, "n2")]
+    assert (rooms(objects=objects)["verdict"], names(stays(rooms(objects=objects)))) == ("NoFragmentation", {"k"})
+
+
 # What is not looked at.
 
 
