@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .findings import ENDS, ERROR, SKIPS, WARNING, Finding, at
+from .findings import ENDS, ERROR, REFUSES, SKIPS, WARNING, Finding, at
 from .lint_evictor import EvictorRules
 from .lint_plugins import PluginRules
 from .profile import LOW, Profile, entries, mapping, profiles_of, texts
@@ -84,7 +84,7 @@ def lint(document: Document, version: Version, resource: str, *, cluster: bool =
         message = "the policy is empty; the descheduler takes it, does nothing and ends with success"
         yield Finding("EmptyPolicy", ERROR, "", message, "write a policy, such as the filter descheduler_policy renders")
     elif not isinstance(policy, Mapping):
-        message = f"the policy is {type(policy).__name__}, not a mapping; the descheduler refuses it"
+        message = f"the policy is {type(policy).__name__}, not a mapping; the descheduler {REFUSES}"
         yield Finding("WrongType", ERROR, "", message, "write a mapping with apiVersion, kind and profiles")
     else:
         yield from _Lint(policy, min(version, (V36[0], V36[1], 9999)), resource, cluster).findings()
