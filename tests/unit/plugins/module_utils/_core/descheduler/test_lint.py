@@ -44,7 +44,8 @@ def spreading(**args: Any) -> dict[str, Any]:
 
 
 def running(plugin: str, **args: Any) -> dict[str, Any]:
-    return policy(profile(**{plugin: args}))
+    plugins: dict[str, Any] = {plugin: args}
+    return policy(profile(**plugins))
 
 
 SOFT = ("SoftTaints", INFO, ARGS)
