@@ -35,9 +35,11 @@ WEIGHTS: Mapping[str, int] = {
 
 # Kubernetes' own that score nothing, or nothing that is about packing.
 SILENT = frozenset(
-    """SchedulingGates PrioritySort NodeUnschedulable NodeName NodePorts VolumeRestrictions NodeVolumeLimits VolumeBinding
-    VolumeZone DefaultPreemption DefaultBinder NodeDeclaredFeatures GangScheduling TopologyPlacementGenerator
-    PodGroupPodsCount DeferredPodScheduling""".split()
+    (
+        *("SchedulingGates", "PrioritySort", "NodeUnschedulable", "NodeName", "NodePorts", "VolumeRestrictions"),
+        *("NodeVolumeLimits", "VolumeBinding", "VolumeZone", "DefaultPreemption", "DefaultBinder", "NodeDeclaredFeatures"),
+        *("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"),
+    )
 )
 
 

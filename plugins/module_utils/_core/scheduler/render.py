@@ -25,10 +25,12 @@ def render(settings: SchedulerSettings) -> dict[str, Any]:
     """
     base = copy.deepcopy(dict(settings.base)) or {"apiVersion": VERSIONS[0], "kind": KIND}
     try:
-        # Older versions are not served any more by any scheduler that this is for.
         made = dict(check_kind({"apiVersion": VERSIONS[0], "kind": KIND} | base))
+        if made["apiVersion"] != VERSIONS[0]:
+            raise InputError(f"is {made['apiVersion']}; what is written is {VERSIONS[0]}: convert it", field="apiVersion")
         profiles = [dict(each) for each in members(made, "profiles", "")]
         given = [_name(each, len(profiles)) for each in profiles]
+        profiles = [each | {"schedulerName": name} for each, name in zip(profiles, given, strict=True)]
     except InputError as error:
         raise InputError(error.message, field=f"base.{error.field}") from None
     if settings.profile == "alone" and (others := [name for name in given if name != settings.name]):
@@ -44,7 +46,7 @@ def render(settings: SchedulerSettings) -> dict[str, Any]:
         profiles.append({"schedulerName": settings.name} | _queue(profiles))
         given.append(settings.name)
     place = given.index(settings.name)
-    profiles[place] = _packing(profiles[place] | {"schedulerName": settings.name}, settings)
+    profiles[place] = _packing(profiles[place], settings)
     made["profiles"] = profiles
     if settings.kubeconfig:
         # --kubeconfig is not looked at once there is --config.
@@ -115,6 +117,8 @@ def _told(profile: Mapping[str, Any], plugin: str) -> dict[str, Any]:
 
 
 def _configure(profile: dict[str, Any], plugin: str, more: Mapping[str, Any]) -> None:
-    others = [each for each in profile.get("pluginConfig") or [] if each.get("name") != plugin]
     told = {"apiVersion": VERSIONS[0], "kind": f"{plugin}Args"} | _told(profile, plugin) | dict(more)
-    profile["pluginConfig"] = [*others, {"name": plugin, "args": told}]
+    made = {"name": plugin, "args": told}
+    given = profile.get("pluginConfig") or []
+    kept = [made if each.get("name") == plugin else each for each in given]
+    profile["pluginConfig"] = kept if made in kept else [*kept, made]
