@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import ssl
 import subprocess
@@ -20,9 +21,9 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.scheduler.conf
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.scheduler.packing import packing_profiles, packs
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.scheduler.render import render
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.scheduler.settings import settings_of
-from ansible_collections.gpuops.defrag.tests.cluster import fleet
+from ansible_collections.gpuops.defrag.tests.cluster import fleet, processes
 from ansible_collections.gpuops.defrag.tests.cluster.api import Api, Object
-from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane
+from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane, free_ports
 from ansible_collections.gpuops.defrag.tests.cluster.processes import wait_until
 from ansible_collections.gpuops.defrag.tests.cluster.programs import programs
 from ansible_collections.gpuops.defrag.tests.unit.builders import GPU
@@ -122,6 +123,14 @@ BASE_OF_AN_OPERATOR: Object = {
     ],
 }
 
+
+def weighing(configuration: Object, weight: int) -> Object:
+    """The same with another weight of packing."""
+    made = copy.deepcopy(configuration)
+    made["profiles"][0]["plugins"]["score"]["enabled"][0]["weight"] = weight
+    return made
+
+
 SETTINGS: list[tuple[str, Object]] = [
     ("a second profile", {}),
     ("the default profile", {"profile": "default"}),
@@ -129,9 +138,10 @@ SETTINGS: list[tuple[str, Object]] = [
     ("another name", {"profile_name": "fill.gpu-nodes"}),
     ("MIG slices beside GPUs", {"resource_weights": {"nvidia.com/mig-1g.5gb": 100, "cpu": 1, GPU: 50}}),
     ("the largest weights", {"fit_weight": 100, "balanced_allocation_weight": 100, "profile": "default"}),
-    ("the smallest weights", {"fit_weight": 1, "percentage_of_nodes_to_score": 0, "default_spreading": True}),
+    ("the smallest weights", {"fit_weight": 1, "percentage_of_nodes_to_score": 0}),
+    ("with default spreading", {"fit_weight": 17, "default_spreading": True}),
     ("beside a profile that sorts the queue", {"base": SECOND_WITH_QUEUE}),
-    ("on what an operator has", {"base": BASE_OF_AN_OPERATOR, "profile": "default"}),
+    ("on what an operator has", {"base": BASE_OF_AN_OPERATOR, "profile": "default", "fit_weight": 20}),
     ("beside what an operator has", {"base": BASE_OF_AN_OPERATOR, "balanced_allocation_weight": 2}),
     ("on what was rendered before", {"base": render(settings_of({})), "balanced_allocation_weight": 3, "fit_weight": 7}),
 ]
@@ -153,22 +163,60 @@ def test_the_scheduler_takes_what_is_rendered_and_agrees_on_what_it_means(
     # With all defaults filled in, every profile counts as we count it, and packs or not for the same reasons.
     assert [score_weights(each, "") for each in merged["profiles"]] == [score_weights(each, "") for each in made["profiles"]]
     assert packs(merged, settings.resource_name) == packs(made, settings.resource_name)
-    assert packing_profiles(packs(merged, settings.resource_name)) == ([] if settings.default_spreading else [settings.name])
+    assert packing_profiles(packs(merged, settings.resource_name)) == [settings.name]
 
 
-MEASURED: list[tuple[str, Mapping[str, Any], range]] = [
-    ("Kubernetes' defaults spread", {"apiVersion": V1, "kind": "KubeSchedulerConfiguration"}, range(NODES, NODES + 1)),
-    ("MostAllocated alone still spreads", BARE, range(NODES, NODES + 1)),
-    ("the rendered default profile packs", render(settings_of({"profile": "default"})), range(FEWEST, FEWEST + 1)),
-    ("with default spreading kept, it does not quite", render(settings_of({"profile": "default", "default_spreading": True})), range(1, 11)),
+SPREADING = render(settings_of({"profile": "default", "default_spreading": True, "fit_weight": 17}))
+MEASURED: list[tuple[str, Mapping[str, Any], bool]] = [
+    ("Kubernetes' defaults spread", {"apiVersion": V1, "kind": "KubeSchedulerConfiguration"}, False),
+    ("MostAllocated alone spreads as much", BARE, False),
+    ("the rendered profile packs", render(settings_of({"profile": "default"})), True),
+    ("packing outweighs default spreading", SPREADING, True),
+    ("default spreading outweighs packing", weighing(SPREADING, 5), False),
 ]
 
 
-@pytest.mark.parametrize(("configuration", "nodes"), [row[1:] for row in MEASURED], ids=[row[0] for row in MEASURED])
-def test_a_verdict_comes_true(configuration: Mapping[str, Any], nodes: range, plane: ControlPlane, clear: Api, token: str) -> None:
+@pytest.mark.parametrize(("configuration", "packing"), [row[1:] for row in MEASURED], ids=[row[0] for row in MEASURED])
+def test_a_verdict_comes_true(
+    configuration: Mapping[str, Any], packing: bool, plane: ControlPlane, clear: Api, token: str
+) -> None:
     told = schedule(plane, configuration, token)
     found = fill(clear)
-    print(sorted(found.values(), reverse=True))
-    assert len(found) in nodes
-    assert packing_profiles(packs(told, GPU)) == packing_profiles(packs(configuration, GPU))
-    assert bool(packing_profiles(packs(told, GPU))) == (len(found) == FEWEST), json.dumps(told)
+    print("replicas by node:", sorted(found.values(), reverse=True))
+    assert len(found) == (FEWEST if packing else NODES)
+    for each in (told, configuration):
+        assert packing_profiles(packs(each, GPU)) == (["default-scheduler"] if packing else [])
+
+
+def test_only_pods_that_name_the_second_profile_are_packed(plane: ControlPlane, clear: Api, token: str) -> None:
+    schedule(plane, render(settings_of({})), token)
+    assert len(fill(clear, name="packed", scheduler="gpu-packing")) == FEWEST
+    assert len(fill(clear, name="plain")) == NODES - FEWEST
+
+
+def test_beside_a_scheduler_out_of_reach_one_of_its_own_packs(plane: ControlPlane, clear: Api) -> None:
+    plane.schedule_by(None)
+    file = plane.folder / "alone.yaml"
+    file.write_text(yaml.safe_dump(render(settings_of({"profile": "alone", "base": {"clientConnection": client(plane)}}))))
+    (port,) = free_ports(1)
+    command = [programs() / "kube-scheduler", f"--config={file}", f"--secure-port={port}", f"--cert-dir={plane.folder}"]
+    started = processes.start(command, plane.folder / "logs/alone.log")
+    try:
+        assert len(fill(clear, name="packed", scheduler="gpu-packing")) == FEWEST
+        assert len(fill(clear, name="plain")) == NODES - FEWEST
+    finally:
+        processes.stop([started])
+    # Each leads by a lease of its own.
+    assert clear.answers("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/gpu-packing")
+
+
+@pytest.mark.parametrize("fit_weight", [1, 10, 100])
+def test_soft_taints_steer_past_packing(fit_weight: int, plane: ControlPlane, clear: Api, token: str) -> None:
+    schedule(plane, render(settings_of({"profile": "default", "fit_weight": fit_weight})), token)
+    (fullest,) = fill(clear, 7)
+    meant = next(f"g{number}" for number in range(NODES) if f"g{number}" != fullest)
+    soft = {"key": "gpuops.io/defrag", "effect": "PreferNoSchedule"}
+    for number in range(NODES):
+        if f"g{number}" != meant:
+            clear.patch(f"/api/v1/nodes/g{number}", {"spec": {"taints": [soft]}})
+    assert fill(clear, 1, name="steered") == {meant: 1}

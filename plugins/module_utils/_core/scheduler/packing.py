@@ -92,14 +92,16 @@ def _judge(found: Mapping[str, Any], path: str, profile: Mapping[str, Any], reso
     share = _share(strategy, path, resource)
     reasons = list(_reasons(kind, strategy, path, weight, share, resource))
     cautions: list[Note] = []
+    one_gpu = weight * share / gpus_per_node
+    if not reasons and weights.get(SPREAD, 0) >= one_gpu and _spreads(profile, path):
+        # It is all of a workload's first replicas: with one on the fuller node, the others go where there is none.
+        told = (
+            f"{SPREAD} counts {weights[SPREAD]} and one GPU of {gpus_per_node} {one_gpu:.3g}: replicas are spread over nodes"
+            " although their workload does not ask for it"
+        )
+        reasons.append(Note("SpreadByDefault", told))
     if not reasons:
-        spread = weights.get(SPREAD, 0) if _spreads(profile, path) else 0
-        if spread >= weight * share:
-            told = f"{SPREAD} counts {spread} and {FIT} {weight}: replicas of a workload are spread before nodes are filled"
-            reasons.append(Note("SpreadByDefault", told))
-        else:
-            cautions = list(_cautions(weights, spread, weight * share / gpus_per_node))
-        cautions += _beside(found, path, profile, weights, resource)
+        cautions = [*_cautions(weights, one_gpu), *_beside(found, path, profile, weights, resource)]
     return Profile(
         name=str(profile.get("schedulerName") or DEFAULT_SCHEDULER),
         packs=not reasons,
@@ -147,11 +149,9 @@ def _spreads(profile: Mapping[str, Any], path: str) -> bool:
     return any(each.get("whenUnsatisfiable") == "ScheduleAnyway" for each in constraints)
 
 
-def _cautions(weights: Mapping[str, int], spread: int, one_gpu: float) -> Iterator[Note]:
+def _cautions(weights: Mapping[str, int], one_gpu: float) -> Iterator[Note]:
     """What counts more than one GPU that a node is fuller."""
     # Scores go up to 100; an even use of CPU and memory is told between 50 and 100.
-    if spread > one_gpu:
-        yield Note("SomeSpreading", f"{SPREAD} counts {spread}: nodes that differ by few GPUs are chosen by it")
     if weights.get(BALANCED, 0) / 2 > one_gpu:
         yield Note("BalancedAllocation", f"{BALANCED} counts {weights[BALANCED]}: an even use of CPU and memory may win")
     if weights.get(IMAGES, 0) > one_gpu:

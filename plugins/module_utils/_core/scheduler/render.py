@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import InputError
 from .configuration import BALANCED, FIT, KIND, SPREAD, TAINTS, VERSIONS, check_kind, members
+from .packing import packs
 from .settings import DEFAULT_SCHEDULER, SchedulerSettings
 
 TAINTS_OVER_FIT = 3
@@ -21,7 +22,8 @@ def render(settings: SchedulerSettings) -> dict[str, Any]:
     """The configuration, as a file for kube-scheduler's ``--config`` has it.
 
     Raises:
-        InputError: The base is no KubeSchedulerConfiguration, or has profiles where there may be but one.
+        InputError: The base is no KubeSchedulerConfiguration, or has profiles where there may be but one; or what comes
+            of it all does not pack.
     """
     base = copy.deepcopy(dict(settings.base)) or {"apiVersion": VERSIONS[0], "kind": KIND}
     try:
@@ -54,8 +56,18 @@ def render(settings: SchedulerSettings) -> dict[str, Any]:
     if settings.profile == "alone":
         # With the lease of the other scheduler only one of the two would ever work.
         made["leaderElection"] = {"leaderElect": True, "resourceName": settings.name} | (made.get("leaderElection") or {})
+    _check(made, settings)
     first = ("apiVersion", "kind")
     return {key: made[key] for key in (*first, *sorted(made.keys() - set(first)))}
+
+
+def _check(made: Mapping[str, Any], settings: SchedulerSettings) -> None:
+    """Nothing is written that would not pack; what of the base's may keep it from that is only known at the end."""
+    (profile,) = (each for each in packs(made, settings.resource_name, settings.gpus_per_node) if each.name == settings.name)
+    if profile.packs:
+        return
+    told = "; ".join(note.message for note in profile.reasons)
+    raise InputError(f"is {settings.fit_weight}, and the profile would not pack: {told}; give more", field="fit_weight")
 
 
 def _name(profile: Mapping[str, Any], count: int) -> str:

@@ -33,6 +33,7 @@ class SchedulerSettings:
         profile_name: The ``schedulerName`` that pods give to be packed; not for ``default``.
         resource_name: The resource that is packed.
         resource_weights: Further resources that count, and how much beside the first, which counts 1 unless it is named.
+        gpus_per_node: GPUs of the largest nodes: the more there are, the less one of them counts.
         fit_weight: How much packing counts beside the other scores.
         balanced_allocation_weight: How much an even use of CPU and memory counts; 0 for not at all.
         default_spreading: Keep apart the replicas of workloads that do not ask for it, as the scheduler does by default.
@@ -46,6 +47,7 @@ class SchedulerSettings:
     profile_name: str | None = None
     resource_name: str = "nvidia.com/gpu"
     resource_weights: Mapping[str, int] = field(default_factory=dict)
+    gpus_per_node: int = 8
     fit_weight: int = 10
     balanced_allocation_weight: int = 0
     default_spreading: bool = False
@@ -62,7 +64,12 @@ class SchedulerSettings:
         if self.profile not in PROFILES:
             raise InputError(f"is {self.profile!r}; there are {', '.join(PROFILES)}", field="profile")
         self._check_names()
-        for name, least in (("fit_weight", 1), ("balanced_allocation_weight", 0), ("percentage_of_nodes_to_score", 0)):
+        for name, least in (
+            ("gpus_per_node", 1),
+            ("fit_weight", 1),
+            ("balanced_allocation_weight", 0),
+            ("percentage_of_nodes_to_score", 0),
+        ):
             _check_number(getattr(self, name), least, name)
         if not isinstance(self.default_spreading, bool):
             raise InputError(f"is {self.default_spreading!r}; it is true or false", field="default_spreading")
