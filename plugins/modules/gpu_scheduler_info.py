@@ -45,6 +45,7 @@ options:
     description:
       - A file with pods, such as C(kubectl get pods,configmaps -n kube-system -o json) prints. What their arguments and
         ConfigMaps say is told; a file that M(gpuops.defrag.gpu_snapshot) wrote has neither.
+    type: path
   namespace:
     description:
       - Where the scheduler's pods are.
@@ -63,6 +64,7 @@ options:
   node_selector:
     description:
       - A scheduler is the same for all nodes. This is here so that all modules of the action group take the same options.
+    type: raw
 extends_documentation_fragment:
   - gpuops.defrag.source
   - kubernetes.core.k8s_auth_options

@@ -156,7 +156,12 @@ def test_the_scheduler_takes_what_is_rendered_and_agrees_on_what_it_means(
     assert render(settings_of(given | {"base": made})) == made
     file, written = tmp_path / "scheduler.yaml", tmp_path / "written.yaml"
     file.write_text(yaml.safe_dump(made | {"clientConnection": client(plane)}))
-    command = [programs() / "kube-scheduler", f"--config={file}", f"--write-config-to={written}", f"--cert-dir={tmp_path}"]
+    command: list[str | Path] = [
+        programs() / "kube-scheduler",
+        f"--config={file}",
+        f"--write-config-to={written}",
+        f"--cert-dir={tmp_path}",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     merged = yaml.safe_load(written.read_text())
@@ -199,7 +204,12 @@ def test_beside_a_scheduler_out_of_reach_one_of_its_own_packs(plane: ControlPlan
     file = plane.folder / "alone.yaml"
     file.write_text(yaml.safe_dump(render(settings_of({"profile": "alone", "base": {"clientConnection": client(plane)}}))))
     (port,) = free_ports(1)
-    command = [programs() / "kube-scheduler", f"--config={file}", f"--secure-port={port}", f"--cert-dir={plane.folder}"]
+    command: list[str | Path] = [
+        programs() / "kube-scheduler",
+        f"--config={file}",
+        f"--secure-port={port}",
+        f"--cert-dir={plane.folder}",
+    ]
     started = processes.start(command, plane.folder / "logs/alone.log")
     try:
         assert len(fill(clear, name="packed", scheduler="gpu-packing")) == FEWEST
