@@ -199,7 +199,8 @@ def _parsed(text: str) -> tuple[Any, str]:
     if yaml is None:
         return None, "reading it needs the Python package PyYAML"
     try:
-        return yaml.safe_load(text), ""
+        found = yaml.safe_load(text)
+        return found, "" if found else "is empty"
     except yaml.YAMLError as error:
         return None, f"is no YAML: {' '.join(str(error).split())}"
 
