@@ -214,7 +214,7 @@ def test_a_scheduler_is_asked_at_its_address_with_its_own_authority(
         return Answering({"/configz": {"componentconfig": dict(DEFAULTS)}})
 
     monkeypatch.setattr(_scheduler, "reach", reach)
-    given: Any = {"url": "https://s:10259/configz", "url_ca_cert": "/ca", "api_key": "t0ken"}
+    given: Object = {"url": "https://s:10259/configz", "url_ca_cert": "/ca", "api_key": "t0ken"}
     found = run_module(gpu_scheduler_info, capsys, **given)
     assert asked == [("https://s:10259", "/ca", True, "t0ken")]
     assert (found["packs"], found["schedulers"][0]["way"]) == (False, "url")
