@@ -70,6 +70,11 @@ def deschedule(arguments: argparse.Namespace) -> None:
     print(descheduler.as_json(descheduler.run_installed(arguments.kubeconfig, arguments.namespace, arguments.release)))
 
 
+def stick(arguments: argparse.Namespace) -> None:
+    """Leave a Helm release as if helm had been killed."""
+    descheduler.stick(arguments.kubeconfig, arguments.namespace, arguments.release)
+
+
 def objects(arguments: argparse.Namespace) -> None:
     """Name everything that is on a cluster and stays unless somebody removes it."""
     print("\n".join(descheduler.objects(arguments.kubeconfig)))
@@ -124,11 +129,15 @@ def main() -> None:
     copy.add_argument("folder", type=Path)
     copy.add_argument("version", help="of chart and program, as 0.36.0")
     copy.add_argument("--lacking", action="append", default=[], metavar="RESOURCE", help="grant no right to it")
-    once = commands.add_parser("deschedule", help="run the installed descheduler once, and tell what it did as JSON")
-    once.set_defaults(run=deschedule)
-    once.add_argument("kubeconfig", type=Path)
-    once.add_argument("namespace")
-    once.add_argument("release", help="name of the CronJob or Deployment")
+    for run, told in (
+        (deschedule, "run the installed descheduler once, and tell what it did as JSON"),
+        (stick, "leave a Helm release as if helm had been killed in an upgrade"),
+    ):
+        installed = commands.add_parser(run.__name__, help=told)
+        installed.set_defaults(run=run)
+        installed.add_argument("kubeconfig", type=Path)
+        installed.add_argument("namespace")
+        installed.add_argument("release", help="its name, which its CronJob or Deployment bears")
     every = commands.add_parser("objects", help="name all objects of a cluster that last")
     every.set_defaults(run=objects)
     every.add_argument("kubeconfig", type=Path)

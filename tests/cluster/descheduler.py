@@ -9,6 +9,8 @@ and arguments together.
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 import shutil
@@ -117,9 +119,9 @@ def _run(command: list[str]) -> Cycle:
     return Cycle(code, [pod for _dry, pod, _plugin in found], [plugin for _dry, _pod, plugin in found], log)
 
 
-def _kubectl(kubeconfig: Path, *arguments: str) -> str:
+def _kubectl(kubeconfig: Path, *arguments: str, given: str | None = None) -> str:
     command = [str(programs() / "kubectl"), f"--kubeconfig={kubeconfig}", *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, input=given).stdout
 
 
 def _workload(kubeconfig: Path, namespace: str, name: str) -> dict[str, Any]:
@@ -146,6 +148,21 @@ def _as_account(kubeconfig: Path, namespace: str, account: str) -> dict[str, Any
         "contexts": [{"name": "it", "context": {"cluster": view["clusters"][0]["name"], "user": account}}],
         "current-context": "it",
     }
+
+
+def stick(kubeconfig: Path, namespace: str, release: str) -> None:
+    """Leave a release as a helm does that is killed in the middle of an upgrade: with a next revision that is pending."""
+    selector = f"owner=helm,name={release}"
+    found = json.loads(_kubectl(kubeconfig, "get", "secrets", "-n", namespace, "-l", selector, "-o", "json"))["items"]
+    last = max(found, key=lambda secret: int(secret["metadata"]["labels"]["version"]))
+    record = json.loads(gzip.decompress(base64.b64decode(base64.b64decode(last["data"]["release"]))))
+    record["version"] += 1
+    record["info"]["status"] = "pending-upgrade"
+    packed = base64.b64encode(base64.b64encode(gzip.compress(json.dumps(record).encode()))).decode()
+    labels = last["metadata"]["labels"] | {"version": str(record["version"]), "status": "pending-upgrade"}
+    metadata = {"name": f"sh.helm.release.v1.{release}.v{record['version']}", "namespace": namespace, "labels": labels}
+    secret = {"apiVersion": "v1", "kind": "Secret", "type": last["type"], "metadata": metadata, "data": {"release": packed}}
+    _kubectl(kubeconfig, "create", "-f", "-", given=json.dumps(secret))
 
 
 # Comes and goes by itself, or stands for what is listed in another way.
