@@ -56,18 +56,18 @@ def _profiles(settings: PolicySettings) -> Iterator[Object]:
     if settings.mode == NATIVE:
         assert settings.pool is not None  # As settings are checked.
         packing = _packing(settings, settings.pool)
-        yield _profile(f"{NATIVE_PROFILE}-{settings.pool.name}", _evictor(settings), {"HighNodeUtilization": packing})
+        yield profile(f"{NATIVE_PROFILE}-{settings.pool.name}", _evictor(settings), {"HighNodeUtilization": packing})
     else:
         chosen = {"maxPodLifeTimeSeconds": 1, "states": ["Running"], "labelSelector": _victims()}
-        yield _profile(
+        yield profile(
             PLANNED_PROFILE, _evictor(settings, planned=True), {"PodLifeTime": chosen | _excluded(settings, "namespaces")}
         )
     if settings.plugins:
         args = {name: _rule(settings, name) for name in settings.plugins}
-        yield _profile(RULES_PROFILE, _evictor(settings), args)
+        yield profile(RULES_PROFILE, _evictor(settings), args)
 
 
-def _profile(name: str, evictor: Object, args: dict[str, Object]) -> Object:
+def profile(name: str, evictor: Object, args: dict[str, Object]) -> Object:
     """A profile of the plugins, each where its kind belongs."""
     enabled: dict[str, list[str]] = {}
     for plugin in args:
