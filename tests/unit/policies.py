@@ -47,7 +47,7 @@ def profile(*, evictor: Mapping[str, Any] = EVICTOR, name: str = "p", **plugins:
     return {"name": name, "pluginConfig": configs, "plugins": enabled}
 
 
-def policy(*profiles: Object, **fields: Any) -> Object:
+def policy(*profiles: Any, **fields: Any) -> Object:
     """A policy with limits, and with other fields over them."""
     return {**HEADER, **LIMITS, **fields, "profiles": list(profiles)}
 

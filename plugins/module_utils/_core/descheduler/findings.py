@@ -23,6 +23,11 @@ class Severity(StrEnum):
     INFO = "info"
 
 
+REFUSES = "refuses the whole policy"
+ENDS = "ends with an error"
+SKIPS = "logs it, skips the whole profile and ends with success"
+"""What the descheduler does about it. The first two leave its exit status at 1, and nothing is evicted."""
+
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 IDS: Mapping[str, str] = {

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from .findings import ERROR, WARNING, Finding, at
+from .findings import ENDS, ERROR, REFUSES, SKIPS, WARNING, Finding, at
 from .lint_evictor import EvictorRules
 from .lint_plugins import PluginRules
 from .profile import LOW, Profile, entries, mapping, profiles_of, texts
@@ -84,7 +84,7 @@ def lint(document: Document, version: Version, resource: str, *, cluster: bool =
         message = "the policy is empty; the descheduler takes it, does nothing and ends with success"
         yield Finding("EmptyPolicy", ERROR, "", message, "write a policy, such as the filter descheduler_policy renders")
     elif not isinstance(policy, Mapping):
-        message = f"the policy is {type(policy).__name__}, not a mapping; the descheduler refuses it"
+        message = f"the policy is {type(policy).__name__}, not a mapping; the descheduler {REFUSES}"
         yield Finding("WrongType", ERROR, "", message, "write a mapping with apiVersion, kind and profiles")
     else:
         yield from _Lint(policy, min(version, (V36[0], V36[1], 9999)), resource, cluster).findings()
@@ -123,8 +123,12 @@ class _Lint:
                 )
             yield from self.configuration(profile)
             yield from self.enabled(profile)
-            evictor = EvictorRules(self.version, self.cluster).check(profile)
-            yield from (each for each in evictor if profile.active or each.id in REFUSED)
+            rules = EvictorRules(self.version, self.cluster)
+            yield from (each for each in rules.check(profile) if profile.active or each.id in REFUSED)
+            for plugin, config in profile.again:
+                if plugin == EVICTOR:
+                    other = replace(profile, configs={**profile.configs, EVICTOR: config})
+                    yield from (each for each in rules.check(other) if each.id in REFUSED)
             yield from self.plugins.check(profile)
 
     @property
@@ -243,7 +247,7 @@ class _Lint:
                 )
 
     def enabled(self, profile: Profile) -> Iterator[Finding]:
-        broken = "and ends with an error" if self.version >= V35 else "logs it, skips the whole profile and ends with success"
+        broken = f"and {ENDS}" if self.version >= V35 else SKIPS
         for point, name, where, again in profile.enabled:
             if point in UNREAD_POINTS:
                 continue

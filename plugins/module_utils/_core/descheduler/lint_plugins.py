@@ -39,9 +39,10 @@ class PluginRules:
 
     def check(self, profile: Profile) -> Iterator[Finding]:
         """What is to be said of the plugins of a profile. Of those that are configured and not enabled, what is refused."""
-        for plugin, config in profile.configs.items():
+        for plugin, config in (*profile.configs.items(), *profile.again):
             found = (*self.common(plugin, config), *self.plugin(profile, plugin, config))
-            yield from (each for each in found if plugin in profile.active or each.id in REFUSED)
+            counts = profile.active.get(plugin) is config
+            yield from (each for each in found if counts or each.id in REFUSED)
 
     def common(self, plugin: str, config: Config) -> Iterator[Finding]:
         """What holds for all plugins."""

@@ -57,6 +57,7 @@ class Profile:
 
     Attributes:
         configs: By plugin, the first of each.
+        again: Plugins that are configured again, which is checked and does not count.
         enabled: Plugins by extension point: (point, plugin, path, whether it stood there before).
     """
 
@@ -64,6 +65,7 @@ class Profile:
     name: str
     raw: Mapping[str, Any]
     configs: Mapping[str, Config]
+    again: tuple[tuple[str, Config], ...]
     enabled: tuple[tuple[str, str, str, bool], ...]
 
     @property
@@ -104,14 +106,17 @@ def profiles_of(policy: Mapping[str, Any]) -> list[Profile]:
 
 def _profile(raw: Mapping[str, Any], path: str) -> Profile:
     configs: dict[str, Config] = {}
+    again: list[tuple[str, Config]] = []
     for index, each in entries(raw.get("pluginConfig")):
         name = each.get("name")
         if isinstance(name, str) and name in PLUGINS:
-            configs.setdefault(name, Config(f"{path}.pluginConfig[{index}].args", mapping(each.get("args"))))
+            config = Config(f"{path}.pluginConfig[{index}].args", mapping(each.get("args")))
+            if configs.setdefault(name, config) is not config:
+                again.append((name, config))
     enabled: list[tuple[str, str, str, bool]] = []
     for point, given in mapping(raw.get("plugins")).items():
         names = texts(mapping(given).get("enabled"))
         for index, name in enumerate(names):
             enabled.append((point, name, f"{path}.plugins.{point}.enabled[{index}]", name in names[:index]))
     name = raw.get("name")
-    return Profile(path, name if isinstance(name, str) else "", raw, configs, tuple(enabled))
+    return Profile(path, name if isinstance(name, str) else "", raw, configs, tuple(again), tuple(enabled))

@@ -17,9 +17,9 @@ from typing import Any, TypeGuard
 
 from ..errors import InputError
 from ..kube.selectors import requirement
-from .findings import ERROR, WARNING, Finding, at
+from .findings import ENDS, ERROR, REFUSES, SKIPS, WARNING, Finding, at
 from .settings import check_selector, nearest
-from .versions import PLUGINS, POLICY, UNREAD_POINTS, Field, Version, told
+from .versions import EVICTOR, PLUGINS, POLICY, UNREAD_POINTS, V35, Field, Version, told
 
 _NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 _DURATION = re.compile(rf"[+-]?(?:0|(?:{_NUMBER}(?:ns|us|µs|μs|ms|s|m|h))+)")
@@ -55,6 +55,7 @@ def shape(policy: Mapping[str, Any], version: Version) -> Iterator[Finding]:
 class _Shape:
     def __init__(self, version: Version) -> None:
         self.version = version
+        self.plugin = ""
 
     def mapping(self, raw: Mapping[str, Any], fields: Mapping[str, Field], path: str, *, strict: bool) -> Iterator[Finding]:
         """The keys of a mapping, and what is in them.
@@ -80,12 +81,12 @@ class _Shape:
 
     def unknown(self, key: str, where: str, known: tuple[str, ...], strict: bool) -> Finding:
         fix = nearest(key, known).removeprefix(" (did you mean ").removesuffix("?)")
-        effect = "refuses the whole policy for it" if strict else "passes over it without a word, as if it were not there"
+        effect = REFUSES if strict else "passes over it without a word, as if it were not there"
         advice = f"write {fix}" if fix else f"leave it out; there are {', '.join(known)}"
         return Finding("UnknownField", ERROR, where, f"the descheduler knows no {key} here, and {effect}", advice)
 
     def unsuited(self, key: str, field: Field, where: str, strict: bool) -> Finding:
-        effect = "refuses the whole policy for it" if strict else "passes over it without a word"
+        effect = REFUSES if strict else "passes over it without a word"
         if self.version < field.since:
             message = f"{key} is known since {told(field.since)}; descheduler {told(self.version)} {effect}"
             return Finding("FieldTooNew", ERROR, where, message, f"leave it out, or take descheduler {told(field.since)}")
@@ -98,7 +99,7 @@ class _Shape:
         if value is None:
             return
         if not _fits(value, field.type):
-            message = f"{reprlib.repr(value)} is not {_WANTED[field.type]}; the descheduler refuses the whole policy for it"
+            message = f"{reprlib.repr(value)} is not {_WANTED[field.type]}; the descheduler {REFUSES}"
             yield Finding("WrongType", ERROR, where, message, f"write {_WANTED[field.type]}")
             return
         match field.type:
@@ -111,6 +112,7 @@ class _Shape:
             case "args":
                 plugin = PLUGINS.get(str(beside.get("name")))
                 if plugin:
+                    self.plugin = str(beside.get("name"))
                     yield from self.mapping(value, plugin.args, where, strict=True)
             case "selector":
                 yield from self.selector(value, where)
@@ -118,11 +120,11 @@ class _Shape:
                 try:
                     check_selector(value, "")
                 except InputError as error:
-                    yield _bad_selector(where, error)
+                    yield self.bad_selector(where, error, nodes=True, strict=strict)
             case "string" | "strings" if field.choices:
                 for text in [value] if field.type == "string" else value:
-                    if text not in field.choices and text:
-                        yield invalid(where, text, field.choices)
+                    if text not in field.choices and (text or field.type == "strings"):
+                        yield invalid(where, text, field.choices, REFUSES if strict else "takes it and does nothing with it")
 
     def selector(self, raw: Mapping[str, Any], where: str) -> Iterator[Finding]:
         """A ``metav1.LabelSelector``."""
@@ -131,13 +133,19 @@ class _Shape:
                 yield self.unknown(str(key), at(where, str(key)), tuple(_SELECTOR), strict=True)
         labels, expressions = raw.get("matchLabels"), raw.get("matchExpressions")
         if labels is not None and not _texts(labels):
-            message = "matchLabels is not a mapping of text to text; the descheduler refuses the whole policy for it"
+            message = f"matchLabels is not a mapping of text to text; the descheduler {REFUSES}"
             yield Finding("WrongType", ERROR, at(where, "matchLabels"), message, "put values such as true and 8 in quotes")
         if expressions is None:
             return
         listed = at(where, "matchExpressions")
         if not _fits(expressions, "objects") or not all(isinstance(each, Mapping) for each in expressions):
-            yield Finding("WrongType", ERROR, listed, "matchExpressions is not a list of mappings", "write a list of mappings")
+            yield Finding(
+                "WrongType",
+                ERROR,
+                listed,
+                f"matchExpressions is not a list of mappings; the descheduler {REFUSES}",
+                "write a list of mappings",
+            )
             return
         for index, each in enumerate(expressions):
             yield from self.mapping(each, _EXPRESSION, at(listed, index), strict=True)
@@ -148,19 +156,26 @@ class _Shape:
                 if found.operator in ("Exists", "DoesNotExist") and found.values:
                     raise InputError(f"{found.operator} takes no values")
             except InputError as error:
-                yield _bad_selector(at(listed, index), error)
+                yield self.bad_selector(at(listed, index), error, nodes=False, strict=True)
+
+    def bad_selector(self, where: str, error: InputError, *, nodes: bool, strict: bool) -> Finding:
+        """A selector of nodes or pods that cannot be read, and what comes of it."""
+        effect = REFUSES
+        if nodes and strict:
+            effect = "finds no node that a pod fits on, and with nodeFit evicts nothing"
+        elif nodes:
+            effect = ENDS if self.version >= V35 else "logs it, evicts nothing and ends with success"
+        elif self.plugin == EVICTOR:
+            effect = ENDS if self.version >= V35 else SKIPS
+        message = f"the selector cannot be read ({error.message}); the descheduler {effect}"
+        return Finding("InvalidSelector", ERROR, where, message, "write a selector that Kubernetes can read")
 
 
-def invalid(where: str, value: Any, choices: tuple[str, ...]) -> Finding:
+def invalid(where: str, value: Any, choices: tuple[str, ...], effect: str = REFUSES) -> Finding:
     """A value that is none of those that there are."""
-    message = f"{reprlib.repr(value)} is none of {', '.join(choices)}; the descheduler refuses the policy, or passes over it"
+    message = f"{reprlib.repr(value)} is none of {', '.join(choices)}; the descheduler {effect}"
     close = nearest(str(value), choices).removeprefix(" (did you mean ").removesuffix("?)")
     return Finding("InvalidValue", ERROR, where, message, f"write {close or 'one of these'}")
-
-
-def _bad_selector(where: str, error: InputError) -> Finding:
-    message = f"the selector cannot be read ({error.message}); the descheduler ends there, or evicts nothing"
-    return Finding("InvalidSelector", ERROR, where, message, "write a selector that Kubernetes can read")
 
 
 def is_number(value: Any) -> TypeGuard[float]:
@@ -168,8 +183,9 @@ def is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _whole(value: Any) -> bool:
-    return is_number(value) and float(value).is_integer()
+def _whole(value: Any) -> TypeGuard[int]:
+    # YAML's 1.0 would do, JSON's would not, and a policy may be written as either.
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _texts(value: Any) -> bool:

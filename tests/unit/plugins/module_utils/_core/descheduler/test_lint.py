@@ -44,7 +44,8 @@ def spreading(**args: Any) -> dict[str, Any]:
 
 
 def running(plugin: str, **args: Any) -> dict[str, Any]:
-    return policy(profile(**{plugin: args}))
+    plugins: dict[str, Any] = {plugin: args}
+    return policy(profile(**plugins))
 
 
 SOFT = ("SoftTaints", INFO, ARGS)
@@ -57,7 +58,6 @@ ROWS: list[Row] = [
     ("the policy of planned mode", policy(PLANNED), []),
     ("one of native mode, which soft taints stop", packing(), [SOFT]),
     ("null is as if it were not there", policy(PLANNED, nodeSelector=None, metricsProviders=None), []),
-    ("a whole number may be written as 1.0", policy(PLANNED, maxNoOfPodsToEvictTotal=1.0), []),
     ("args may be left out where none are needed", policy(profile(RemovePodsViolatingInterPodAntiAffinity=None)), []),
     # The document.
     ("an empty text", "", [("EmptyPolicy", ERROR, "")]),
@@ -167,6 +167,7 @@ ROWS: list[Row] = [
             ("maxNoOfPodsToEvictPerNode", "1"),
             ("maxNoOfPodsToEvictPerNode", -1),
             ("maxNoOfPodsToEvictPerNode", 1.5),
+            ("maxNoOfPodsToEvictPerNode", 1.0),
             ("maxNoOfPodsToEvictPerNode", True),
             ("gracePeriodSeconds", "30s"),
             ("nodeSelector", {"a": "b"}),
@@ -273,8 +274,29 @@ ROWS: list[Row] = [
     ),
     (
         "a plugin configured twice, of which the first counts",
-        policy({**PLANNED, "pluginConfig": [*PLANNED["pluginConfig"], {"name": "PodLifeTime", "args": {}}]}),
+        policy({**PLANNED, "pluginConfig": [*PLANNED["pluginConfig"], {"name": "PodLifeTime", "args": VICTIMS}]}),
         [("PluginConfigTwice", ERROR, f"{CONFIG}[2]")],
+    ),
+    (
+        "a second configuration, which must be right all the same",
+        policy({**PLANNED, "pluginConfig": [*PLANNED["pluginConfig"], {"name": "PodLifeTime"}]}),
+        [("PluginConfigTwice", ERROR, f"{CONFIG}[2]"), ("RequiredField", ERROR, f"{CONFIG}[2].args")],
+    ),
+    (
+        "a second evictor, which must be right all the same",
+        policy(
+            {
+                **PLANNED,
+                "pluginConfig": [
+                    *PLANNED["pluginConfig"],
+                    {
+                        "name": "DefaultEvictor",
+                        "args": {"ignorePvcPods": True, "podProtections": {"extraEnabled": ["PodsWithPVC"]}},
+                    },
+                ],
+            }
+        ),
+        [("PluginConfigTwice", ERROR, f"{CONFIG}[2]"), ("ProtectionsMixed", ERROR, f"{CONFIG}[2].args.ignorePvcPods")],
     ),
     (
         "a plugin enabled twice",

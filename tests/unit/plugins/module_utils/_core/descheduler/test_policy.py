@@ -269,5 +269,5 @@ def test_whatever_is_wished_the_policy_has_no_error_and_only_what_its_version_kn
     settings = {"allow_remove_duplicates": True, "descheduler_version": "0.36.0"} | settings
     policy = render(policy_settings(settings))
     # An unknown field would be an error, and so would be a missing one.
-    assert errors(policy, settings["descheduler_version"]) == []
+    assert errors(policy, str(settings["descheduler_version"])) == []
     assert json.dumps(policy) == json.dumps(render(policy_settings(dict(reversed(settings.items())))))
