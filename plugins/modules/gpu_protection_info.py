@@ -80,8 +80,15 @@ options:
     description: C(maxUnavailable) of the budgets of discovered workloads.
     type: raw
     default: 1
+  namespaces:
+    description:
+      - Where services are discovered, annotations looked at, and budgets removed that are not wanted any more. All by default.
+      - Services that are listed may be elsewhere.
+    type: list
+    elements: str
+    default: []
   namespaces_excluded:
-    description: Namespaces where nothing is discovered.
+    description: Namespaces where nothing is discovered and no annotation migrated.
     type: list
     elements: str
     default: [kube-system]
@@ -214,10 +221,17 @@ annotate:
       returned: always
       sample: false
     patch:
-      description: The same as a merge patch.
+      description: The same as a merge patch that names its object.
       type: dict
       returned: always
-      sample: {"metadata": {"annotations": {"gpuops.io/protect": "true"}}}
+      sample:
+        apiVersion: v1
+        kind: Pod
+        metadata:
+          namespace: serving
+          name: llm-70b-5d4f8-abcde
+          annotations:
+            gpuops.io/protect: "true"
 findings:
   description: What is wrong, and what is good to know; the worst first.
   returned: success

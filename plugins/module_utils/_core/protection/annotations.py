@@ -83,31 +83,34 @@ class _Annotator:
         self.findings.append(Finding(rule, severity, str(what), message, fix))
 
     def run(self) -> Annotated:
-        templates: set[tuple[str, str, str]] = set()
+        replaced: set[tuple[str, str, str]] = set()
         for key, controller in sorted(self.found.controllers.items()):
-            if not controller.above or key in self.found.groups:
+            # The one above has the template that counts.
+            if controller.above and key not in self.found.groups:
+                continue
+            if self.wishes.looks_at(controller.namespace):
                 self.misplaced(controller)
                 self.misread(f"the template of {controller}", controller.annotations, 1, "template")
-                if self.template(controller):
-                    templates.add(key)
+            if self.template(controller):
+                replaced.add(key)
         seen: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
         lost: Counter[str] = Counter()
         for pod in sorted(self.found.pods(), key=lambda each: (each.namespace, each.name)):
             group = self.found.group_of(pod)
-            told = tuple((key, pod.annotations[key]) for key in (*_KEYS, SAFE_TO_EVICT, DO_NOT_DISRUPT) if key in pod.annotations)
-            seen[str(group or f"Pod {pod}"), told] += 1
-            for label in (EVICT, PREFER_NO_EVICTION):
-                if label in pod.labels:
-                    told_label = f"{label} is a label of its pods; only the annotation is read"
-                    self.say("NotOnPods", WARNING, group or f"Pod {pod}", told_label, "make it an annotation of the template")
-            wanted = self.wanted(pod.annotations, id(pod) in self.chosen)
-            if not wanted:
-                continue
-            replaced = group is not None and self.template_of(group, templates)
-            if not replaced:
+            if self.wishes.looks_at(pod.namespace):
+                keys = (*_KEYS, SAFE_TO_EVICT, DO_NOT_DISRUPT)
+                seen[
+                    str(group or f"Pod {pod}"), tuple((key, pod.annotations[key]) for key in keys if key in pod.annotations)
+                ] += 1
+                for label in (EVICT, PREFER_NO_EVICTION):
+                    if label in pod.labels:
+                        told = f"{label} is a label of its pods; only the annotation is read"
+                        self.say("NotOnPods", WARNING, group or f"Pod {pod}", told, "make it an annotation of the template")
+            wanted = self.wanted(pod.namespace, pod.annotations, id(pod) in self.chosen)
+            if wanted and not (group and (group.kind, group.namespace, group.name) in replaced):
                 self.patch("Pod", "v1", pod.namespace, pod.name, wanted, ())
-                if group and wanted.get(OURS) and self.lacks(group):
-                    lost[str(group)] += 1
+            if group and (wanted.get(OURS) or id(pod) in self.chosen) and self.lacks(group):
+                lost[str(group)] += 1
         for (what, told), count in sorted(seen.items()):
             self.misread(what, dict(told), count, "pods")
         for what, count in sorted(lost.items()):
@@ -130,7 +133,7 @@ class _Annotator:
         key = (controller.kind, controller.namespace, controller.name)
         group = self.found.groups.get(key)
         chosen = key in self.protected
-        wanted = self.wanted(controller.annotations, chosen)
+        wanted = self.wanted(controller.namespace, controller.annotations, chosen)
         if not wanted:
             return False
         if controller.kept:
@@ -149,15 +152,12 @@ class _Annotator:
         self.patch(controller.kind, api, controller.namespace, controller.name, wanted, ("spec", "template"))
         return controller.rolls and not controller.paused and group is not None
 
-    def template_of(self, group: Group, templates: set[tuple[str, str, str]]) -> bool:
-        return (group.kind, group.namespace, group.name) in templates
-
     def lacks(self, group: Group) -> bool:
         """Whether pods that come will not be protected."""
         controller = group.controller
         if controller is None:
             return True
-        wanted = self.wanted(controller.annotations, True)
+        wanted = self.wanted(controller.namespace, controller.annotations, True)
         patched = any(
             patch["kind"] == controller.kind and (patch["namespace"], patch["name"]) == (controller.namespace, controller.name)
             for patch in self.patches
@@ -166,13 +166,13 @@ class _Annotator:
 
     # What is wanted
 
-    def wanted(self, now: Mapping[str, str], chosen: bool) -> dict[str, str | None]:
+    def wanted(self, namespace: str, now: Mapping[str, str], chosen: bool) -> dict[str, str | None]:
         """How annotations are to change: a value, or None for one that goes; empty if they are right."""
         then = dict(now)
         if chosen:
             then.pop(EVICT, None)  # It would count for more than all that protects.
         put = set(now.get(MARK, "").split(",")) & set(PROTECTING)
-        misread = self.wishes.migrate and EVICT in now and now[EVICT] != "true"
+        misread = self.wishes.migrate and self.wishes.looks_at(namespace) and now.get(EVICT, "true") != "true"
         if misread:
             # It was meant to protect, and from now on it is the user's own wish: not ours to take away.
             then.pop(EVICT, None)
@@ -186,7 +186,7 @@ class _Annotator:
                     put.add(key)
             if put:
                 then[MARK] = ",".join(key for key in PROTECTING if key in put)
-        elif MARK in now:
+        elif MARK in now and self.wishes.covers(namespace):
             for key in (*put, MARK):
                 then.pop(key, None)
         return {key: then.get(key) for key in sorted({*now, *then}) if now.get(key) != then.get(key)}
@@ -195,6 +195,7 @@ class _Annotator:
         body: dict[str, Any] = {"metadata": {"annotations": dict(changes)}}
         for part in reversed(within):
             body = {part: body}
+        meta = {"namespace": namespace, "name": name, **body.pop("metadata", {})}
         self.patches.append(
             {
                 "api_version": api,
@@ -203,7 +204,7 @@ class _Annotator:
                 "name": name,
                 "annotations": dict(changes),
                 "rollout": bool(within) and kind not in ("ReplicaSet", "ReplicationController"),
-                "patch": body,
+                "patch": {"apiVersion": api, "kind": kind, "metadata": meta, **body},
             }
         )
 

@@ -132,7 +132,7 @@ class _Planner:
         remove = [
             {"namespace": budget.namespace, "name": budget.name}
             for budget in self.found.budgets
-            if budget.ours and (budget.namespace, budget.name) not in kept
+            if budget.ours and (budget.namespace, budget.name) not in kept and self.wishes.covers(budget.namespace)
         ]
         return Budgets(manifests, sorted(remove, key=lambda each: tuple(each.values())), self.targets, self.findings)
 
@@ -221,7 +221,7 @@ class _Planner:
         own = {(budget.namespace, budget.name) for budget in self.found.budgets if budget.ours}
         targets = []
         for key, group in sorted(self.found.groups.items()):
-            if not group.gpus(self.wishes.resource) or group.namespace in self.wishes.excluded or id(group) in listed:
+            if not group.gpus(self.wishes.resource) or not self.wishes.looks_at(group.namespace) or id(group) in listed:
                 continue
             if group.kind == "DaemonSet":
                 continue
@@ -421,14 +421,14 @@ class _Planner:
         several: dict[tuple[str, str], int] = {}
         for namespace, labels, told in self.subjects:
             over = sorted(str(budget) for budget in self.foreign if budget.selects(namespace, labels))
-            if len(over) > 1:
+            if len(over) > 1 and self.wishes.looks_at(namespace):
                 several[told, _and(over)] = several.get((told, _and(over)), 0) + 1
         for (told, over), count in several.items():
             message = f"{count} of its pods are selected by {over}: the Eviction API refuses them, whatever these allow"
             self.say("SeveralBudgets", WARNING, told, message, "leave one of them")
         for budget in self.foreign:
             most, least = budget.max_unavailable, budget.min_available
-            if most in (0, "0", "0%") or least == "100%":
+            if self.wishes.looks_at(budget.namespace) and (most in (0, "0", "0%") or least == "100%"):
                 told = f"{_words(least, most)} allows no eviction, so that no node with its pods can be drained or freed"
                 self.say("BudgetForbidsAll", WARNING, budget, told, "let it allow one, if that is not meant")
 

@@ -59,7 +59,8 @@ class Wishes:
         resource: What makes a pod a GPU pod.
         min_replicas: Of a workload that is found, so that it gets a budget.
         max_unavailable: Of the budgets of workloads that are found.
-        excluded: Namespaces where nothing is found.
+        namespaces: Where anything but what is listed is looked at, and what is not wanted any more removed; empty for all.
+        excluded: Namespaces where nothing is found and nothing migrated.
         migrate: Annotations that are misread are put right.
         rollout: Templates may be changed although their pods are replaced then.
     """
@@ -69,9 +70,18 @@ class Wishes:
     resource: str = "nvidia.com/gpu"
     min_replicas: int = 2
     max_unavailable: int | str = 1
+    namespaces: frozenset[str] = frozenset()
     excluded: frozenset[str] = frozenset()
     migrate: bool = False
     rollout: bool = False
+
+    def covers(self, namespace: str) -> bool:
+        """Whether what was made in a namespace before is to be kept in order."""
+        return not self.namespaces or namespace in self.namespaces
+
+    def looks_at(self, namespace: str) -> bool:
+        """Whether a namespace is looked at for what is not listed."""
+        return self.covers(namespace) and namespace not in self.excluded
 
 
 def services(raw: Sequence[Any]) -> tuple[Service, ...]:
