@@ -177,13 +177,16 @@ budgets:
           matchLabels:
             app: llm-70b
 remove:
-  description: Budgets that the role made before and that are not wanted any more.
+  description: Budgets that the role made before and that are not wanted any more, by kind and name.
   returned: success
   type: list
   elements: dict
   sample:
-    - namespace: serving
-      name: gpuops-llm-7b
+    - apiVersion: policy/v1
+      kind: PodDisruptionBudget
+      metadata:
+        name: gpuops-llm-7b
+        namespace: serving
 annotate:
   description: Pods and workloads whose annotations are to change.
   returned: success

@@ -111,8 +111,8 @@ class _Annotator:
                 self.patch("Pod", "v1", pod.namespace, pod.name, wanted, ())
             if group and (wanted.get(OURS) or id(pod) in self.chosen) and self.lacks(group):
                 lost[str(group)] += 1
-        for (what, told), count in sorted(seen.items()):
-            self.misread(what, dict(told), count, "pods")
+        for (what, pairs), count in sorted(seen.items()):
+            self.misread(what, dict(pairs), count, "pods")
         for what, count in sorted(lost.items()):
             message = (
                 f"{count} of its pods are protected by annotations of their own, which the pods that replace them do not have"

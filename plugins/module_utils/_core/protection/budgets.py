@@ -96,7 +96,7 @@ class Budgets:
     """
 
     manifests: list[dict[str, Any]]
-    remove: list[dict[str, str]]
+    remove: list[dict[str, Any]]
     targets: list[tuple[Service, list[Group]]]
     findings: list[Finding]
 
@@ -128,13 +128,17 @@ class _Planner:
                 wanted.append((target, label_selector(target.selector, "selector")))
         self.look_at_what_is_there()
         manifests = self.named([target for target, _ in wanted])
-        kept = {(m["metadata"]["namespace"], m["metadata"]["name"]) for m in manifests}
+        kept = set(map(_place, manifests))
         remove = [
-            {"namespace": budget.namespace, "name": budget.name}
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": budget.name, "namespace": budget.namespace},
+            }
             for budget in self.found.budgets
             if budget.ours and (budget.namespace, budget.name) not in kept and self.wishes.covers(budget.namespace)
         ]
-        return Budgets(manifests, sorted(remove, key=lambda each: tuple(each.values())), self.targets, self.findings)
+        return Budgets(manifests, sorted(remove, key=_place), self.targets, self.findings)
 
     # Which pods
 
@@ -398,7 +402,7 @@ class _Planner:
             name = next(name for name in candidates if (namespace, name) not in taken)
             taken.add((namespace, name))
             manifests.append(self.manifest(target, namespace, name))
-        return sorted(manifests, key=lambda each: (each["metadata"]["namespace"], each["metadata"]["name"]))
+        return sorted(manifests, key=_place)
 
     def manifest(self, target: Target, namespace: str, name: str) -> dict[str, Any]:
         least, most = self.wish(target.service)
@@ -420,9 +424,9 @@ class _Planner:
         """Pods of several budgets, and budgets of others that allow nothing."""
         several: dict[tuple[str, str], int] = {}
         for namespace, labels, told in self.subjects:
-            over = sorted(str(budget) for budget in self.foreign if budget.selects(namespace, labels))
-            if len(over) > 1 and self.wishes.looks_at(namespace):
-                several[told, _and(over)] = several.get((told, _and(over)), 0) + 1
+            both = sorted(str(budget) for budget in self.foreign if budget.selects(namespace, labels))
+            if len(both) > 1 and self.wishes.looks_at(namespace):
+                several[told, _and(both)] = several.get((told, _and(both)), 0) + 1
         for (told, over), count in several.items():
             message = f"{count} of its pods are selected by {over}: the Eviction API refuses them, whatever these allow"
             self.say("SeveralBudgets", WARNING, told, message, "leave one of them")
@@ -431,6 +435,10 @@ class _Planner:
             if self.wishes.looks_at(budget.namespace) and (most in (0, "0", "0%") or least == "100%"):
                 told = f"{_words(least, most)} allows no eviction, so that no node with its pods can be drained or freed"
                 self.say("BudgetForbidsAll", WARNING, budget, told, "let it allow one, if that is not meant")
+
+
+def _place(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    return manifest["metadata"]["namespace"], manifest["metadata"]["name"]
 
 
 def _match(selector: Any, labels: Mapping[str, str]) -> bool:
