@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._core.errors import InputError
-from ._core.protection.wishes import Wishes, refuse_none, services, share
+from ._core.protection.wishes import Wishes, services, share
 
 PROTECTION_ARGUMENTS: dict[str, dict[str, Any]] = {
     "services": {
@@ -48,7 +48,8 @@ def protection_wishes(params: Mapping[str, Any]) -> Wishes:
         raise InputError(f"is {params['discover_min_replicas']}; it must be at least 1", field="discover_min_replicas")
     field = "discover_max_unavailable"
     most = share(params[field], field)
-    refuse_none(None, most, False, field)
+    if most in (0, "0%"):
+        raise InputError(f"{most} forbids every eviction; give at least 1", field=field)
     return Wishes(
         services=services(params["services"]),
         discover=params["discover"],

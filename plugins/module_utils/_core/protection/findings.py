@@ -52,7 +52,6 @@ IDS: Mapping[str, str] = {
     "LostOnRecreation": "annotations that the next pod does not have",
     "KeptInGit": "a workload whose template is kept elsewhere, so that a change here would be undone",
     "TemplateUnchanged": "a template that still has the annotation, as changing it needs leave",
-    "TemplateUnknown": "a workload whose template was not read",
 }
 """Every id, and what it is about."""
 

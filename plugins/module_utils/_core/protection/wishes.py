@@ -130,11 +130,11 @@ def _service(raw: Any, field: str) -> Service:
         budget=bool(given.get("budget", True)),
         protect=bool(given.get("protect", False)),
     )
-    refuse_none(least, most, service.allow_none, field)
+    _refuse_none(least, most, service.allow_none, field)
     return service
 
 
-def refuse_none(least: int | str | None, most: int | str | None, allowed: bool, field: str) -> None:
+def _refuse_none(least: int | str | None, most: int | str | None, allowed: bool, field: str) -> None:
     """Refuse a budget that allows no eviction, however many pods there are, unless that is meant.
 
     Raises:
