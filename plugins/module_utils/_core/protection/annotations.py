@@ -61,6 +61,7 @@ class _Annotator:
         self.findings: list[Finding] = []
         self.patches: list[dict[str, Any]] = []
         self.protected: set[tuple[str, str, str]] = set()
+        self.changed: set[tuple[str, str, str]] = set()
         self.chosen: set[int] = set()
         for service, groups in targets:
             if service.protect:
@@ -150,6 +151,7 @@ class _Annotator:
             return False
         api = _API.get(controller.kind, "v1")
         self.patch(controller.kind, api, controller.namespace, controller.name, wanted, ("spec", "template"))
+        self.changed.add(key)
         return controller.rolls and not controller.paused and group is not None
 
     def lacks(self, group: Group) -> bool:
@@ -158,10 +160,7 @@ class _Annotator:
         if controller is None:
             return True
         wanted = self.wanted(controller.namespace, controller.annotations, True)
-        patched = any(
-            patch["kind"] == controller.kind and (patch["namespace"], patch["name"]) == (controller.namespace, controller.name)
-            for patch in self.patches
-        )
+        patched = (group.kind, group.namespace, group.name) in self.changed
         return bool(wanted) and not patched
 
     # What is wanted

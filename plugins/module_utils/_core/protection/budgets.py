@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..kube.model import Pod
 from ..kube.selectors import label_selector
@@ -65,6 +66,14 @@ _UNCOUNTED = KINDS | {"Job", "DaemonSet", "Pod"}
 """Controllers whose number of replicas the disruption controller cannot ask for; Pod for pods that have none."""
 
 
+class Subject(NamedTuple):
+    """A pod that is there, or one of a workload that has none now: its number, its labels and whose it is."""
+
+    number: int
+    labels: Mapping[str, str]
+    told: str
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What a budget is for.
@@ -111,23 +120,33 @@ class _Planner:
         self.found = found
         self.wishes = wishes
         self.findings: list[Finding] = []
-        self.subjects = list(found.subjects())
-        self.foreign = [budget for budget in found.budgets if not budget.ours]
+        self.subjects: dict[str, list[Subject]] = {}
+        for number, (namespace, labels, told) in enumerate(found.subjects()):
+            self.subjects.setdefault(namespace, []).append(Subject(number, labels, told))
+        self.foreign: dict[str, list[Budget]] = {}
+        for budget in found.budgets:
+            if not budget.ours:
+                self.foreign.setdefault(budget.namespace, []).append(budget)
         self.targets: list[tuple[Service, list[Group]]] = []
 
     def say(self, rule: str, severity: Any, what: object, message: str, fix: str = "") -> None:
         self.findings.append(Finding(rule, severity, str(what), message, fix))
 
     def run(self) -> Budgets:
-        wanted: list[tuple[Target, Any]] = []
+        wanted: list[Target] = []
+        taken: dict[int, Target] = {}
         for target in (*self.listed(), *self.discovered()):
-            taken = self.overlap(target, wanted)
-            if taken is not None:
-                self.say("SharedPods", WARNING, target.told, *taken)
-            elif self.free_of_foreign(target) and self.possible(target):
-                wanted.append((target, label_selector(target.selector, "selector")))
+            mine = self.selected(target.service.namespace, target.selector)
+            shared = next((each for each in mine if each.number in taken), None)
+            if shared:
+                told = f"a pod of {shared.told} is in the PodDisruptionBudget for {taken[shared.number].told} already"
+                fix = "give both as one group with a selector, or give their pods labels that differ"
+                self.say("SharedPods", WARNING, target.told, f"{told}; it gets none of its own", fix)
+            elif self.free_of_foreign(target, mine) and self.possible(target):
+                wanted.append(target)
+                taken.update(dict.fromkeys((each.number for each in mine), target))
         self.look_at_what_is_there()
-        manifests = self.named([target for target, _ in wanted])
+        manifests = self.named(wanted)
         kept = set(map(_place, manifests))
         remove = [
             {
@@ -163,9 +182,7 @@ class _Planner:
         selector = label_selector(raw, "selector")
         assert selector is not None
         pods = [pod for pod in self.found.pods() if pod.namespace == service.namespace and selector.matches(pod.labels)]
-        owners = sorted(
-            {told for namespace, labels, told in self.subjects if namespace == service.namespace and selector.matches(labels)}
-        )
+        owners = sorted({each.told for each in self.selected(service.namespace, raw)})
         if not owners:
             self.say(
                 "SelectsNothing",
@@ -250,17 +267,15 @@ class _Planner:
             )
             target = self.of_group(group, service)
             if target:
-                targets.append((-self.selected(target), key, target))
+                targets.append((-len(self.selected(group.namespace, target.selector)), key, target))
         # Of two that select one pod, the one that selects more: so that all pods have a budget.
         for _, _, target in sorted(targets, key=lambda each: each[:2]):
             yield target
 
-    def selected(self, target: Target) -> int:
-        selector = label_selector(target.selector, "selector")
-        return sum(
-            namespace == target.service.namespace and selector is not None and selector.matches(labels)
-            for namespace, labels, _ in self.subjects
-        )
+    def selected(self, namespace: str, raw: Mapping[str, Any]) -> list[Subject]:
+        """What a selector selects in a namespace."""
+        selector = label_selector(raw, "selector")
+        return [each for each in self.subjects.get(namespace, ()) if selector is not None and selector.matches(each.labels)]
 
     def of_group(self, group: Group, service: Service) -> Target | None:
         selector = self.selector_of(group)
@@ -286,12 +301,7 @@ class _Planner:
             shared = shared & set(pod.labels.items())
         labels = {key: value for key, value in sorted(shared) if key not in _PASSING}
         raw = {"matchLabels": labels}
-        selector = label_selector(raw, "selector")
-        alone = labels and all(
-            told == str(group)
-            for namespace, theirs, told in self.subjects
-            if namespace == group.namespace and selector is not None and selector.matches(theirs)
-        )
+        alone = labels and all(each.told == str(group) for each in self.selected(group.namespace, raw))
         return raw if alone else None
 
     def kinds(self, pods: Iterable[Pod]) -> frozenset[str]:
@@ -305,26 +315,11 @@ class _Planner:
 
     # Which budgets
 
-    def overlap(self, target: Target, wanted: list[tuple[Target, Any]]) -> tuple[str, str] | None:
-        """What another wish has already of these pods."""
-        selector = label_selector(target.selector, "selector")
-        for other, theirs in wanted:
-            if other.service.namespace != target.service.namespace or selector is None:
-                continue
-            for namespace, labels, told in self.subjects:
-                if namespace == target.service.namespace and selector.matches(labels) and theirs.matches(labels):
-                    message = f"a pod of {told} is in the PodDisruptionBudget for {other.told} already; it gets none of its own"
-                    return message, "give both as one group with a selector, or give their pods labels that differ"
-        return None
-
-    def free_of_foreign(self, target: Target) -> bool:
+    def free_of_foreign(self, target: Target, mine: list[Subject]) -> bool:
         """Whether nobody else's budget selects any of the pods; says so if one does."""
-        selector = label_selector(target.selector, "selector")
-        mine = [
-            labels for namespace, labels, _ in self.subjects if namespace == target.service.namespace and _match(selector, labels)
-        ]
-        for budget in self.foreign:
-            covered = sum(budget.selects(target.service.namespace, labels) for labels in mine)
+        namespace = target.service.namespace
+        for budget in self.foreign.get(namespace, ()):
+            covered = sum(budget.selects(namespace, each.labels) for each in mine)
             if covered:
                 some = "its pods" if covered == len(mine) else f"{covered} of its {len(mine)} pods"
                 told = f"{budget} has {some} already and is left as it is; a second one would forbid every eviction"
@@ -385,7 +380,7 @@ class _Planner:
 
     def named(self, targets: list[Target]) -> list[dict[str, Any]]:
         """The manifests. A name is the workload's; where that is taken, with its kind, and else with a hash."""
-        theirs = {(budget.namespace, budget.name) for budget in self.foreign}
+        theirs = {(budget.namespace, budget.name) for budgets in self.foreign.values() for budget in budgets}
         taken = set(theirs)
         manifests = []
         for target in sorted(targets, key=lambda each: (each.service.namespace, each.service.name, each.kind)):
@@ -422,27 +417,26 @@ class _Planner:
 
     def look_at_what_is_there(self) -> None:
         """Pods of several budgets, and budgets of others that allow nothing."""
-        several: dict[tuple[str, str], int] = {}
-        for namespace, labels, told in self.subjects:
-            both = sorted(str(budget) for budget in self.foreign if budget.selects(namespace, labels))
-            if len(both) > 1 and self.wishes.looks_at(namespace):
-                several[told, _and(both)] = several.get((told, _and(both)), 0) + 1
-        for (told, over), count in several.items():
+        several: Counter[tuple[str, str]] = Counter()
+        for namespace, theirs in sorted(self.foreign.items()):
+            if not self.wishes.looks_at(namespace):
+                continue
+            for each in self.subjects.get(namespace, ()) if len(theirs) > 1 else ():
+                both = sorted(str(budget) for budget in theirs if budget.selects(namespace, each.labels))
+                if len(both) > 1:
+                    several[each.told, _and(both)] += 1
+            for budget in theirs:
+                most, least = budget.max_unavailable, budget.min_available
+                if most in (0, "0", "0%") or least == "100%":
+                    told = f"{_words(least, most)} allows no eviction, so that no node with its pods can be drained or freed"
+                    self.say("BudgetForbidsAll", WARNING, budget, told, "let it allow one, if that is not meant")
+        for (what, over), count in several.items():
             message = f"{count} of its pods are selected by {over}: the Eviction API refuses them, whatever these allow"
-            self.say("SeveralBudgets", WARNING, told, message, "leave one of them")
-        for budget in self.foreign:
-            most, least = budget.max_unavailable, budget.min_available
-            if self.wishes.looks_at(budget.namespace) and (most in (0, "0", "0%") or least == "100%"):
-                told = f"{_words(least, most)} allows no eviction, so that no node with its pods can be drained or freed"
-                self.say("BudgetForbidsAll", WARNING, budget, told, "let it allow one, if that is not meant")
+            self.say("SeveralBudgets", WARNING, what, message, "leave one of them")
 
 
 def _place(manifest: Mapping[str, Any]) -> tuple[str, str]:
     return manifest["metadata"]["namespace"], manifest["metadata"]["name"]
-
-
-def _match(selector: Any, labels: Mapping[str, str]) -> bool:
-    return selector is not None and bool(selector.matches(labels))
 
 
 def _words(least: int | str | None, most: int | str | None) -> str:
@@ -468,6 +462,3 @@ def _hash(what: Any) -> str:
 
 def _and(names: Iterable[str]) -> str:
     return " and ".join(names)
-
-
-__all__ = ["PROTECTS", "Budget", "Budgets", "Target", "budgets"]
