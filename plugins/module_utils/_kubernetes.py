@@ -107,6 +107,14 @@ EVERYTHING: tuple[Kind, ...] = (
     _NODES,
 )
 """What planning looks at too: what a snapshot keeps."""
+PROTECTING: tuple[Kind, ...] = (
+    _kind("Namespace", "/api/v1/namespaces"),
+    _kind("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", optional=False),
+    *(kind for kind in EVERYTHING if kind.group in ("apps", "batch", "autoscaling")),
+    _kind("ReplicationController", "/api/v1/replicationcontrollers"),
+    _PODS,
+)
+"""What protection looks at: whose pods they are, and what protects them."""
 
 
 class _ExpiredError(Exception):
