@@ -48,6 +48,7 @@ class Found:
         wanted: Pending pods that get room, and where.
         solver: Which solver found them.
         notes: What came in the way.
+        attempts: So many plans were made until the scheduler refused no move.
     """
 
     steps: list[PodMove] = field(default_factory=list)
@@ -58,6 +59,7 @@ class Found:
     wanted: list[tuple[Pod, str]] = field(default_factory=list)
     solver: str = "heuristic"
     notes: list[str] = field(default_factory=list)
+    attempts: int = 1
 
 
 class Search:
@@ -204,6 +206,19 @@ class Search:
 
     def moves(self, goal: Goal, guest: Pod | None = None, spent: int = 0) -> Found:
         """Moves for a goal, so many evictions having been planned before."""
+        settled = set(self.settled)
+        found = self._moves(goal, guest, spent)
+        if found.attempts > 1 and self._may_be_exact(self.problem or self.formulate(goal, guest)):
+            # What the scheduler forbade the exact solver's plans it may not forbid those of the heuristic.
+            mine, seconds, self.settled, self.seconds = self.settled, self.seconds, settled, 0.0
+            other = self._moves(goal, guest, spent)
+            self.seconds = seconds
+            if (-other.gained, len(other.steps)) < (-found.gained, len(found.steps)):
+                return other
+            self.settled = mine
+        return found
+
+    def _moves(self, goal: Goal, guest: Pod | None, spent: int) -> Found:
         problem = whole = self.problem = self.formulate(goal, guest)
         certain, known = problem.certain, options(problem)
         most = None if self.wish.max_evictions is None else self.wish.max_evictions - spent
@@ -239,7 +254,7 @@ class Search:
                     anywhere = replace(whole, gainers=None) if guest else whole
                     found.bound = min(found.bound, lower_bound(anywhere, options(anywhere), outcome.gained))
                 found.proved = found.proved and len(steps) in (chosen, found.bound)
-                found.steps, found.waves, found.notes = steps, waves or [], notes
+                found.steps, found.waves, found.notes, found.attempts = steps, waves or [], notes, attempt
                 if len(steps) > chosen and not guest:
                     found.gained = self._gain(steps, problem)
                 return found
