@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 ROLE = ROOT / "roles/protection"
 DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
 OPTIONS = yaml.safe_load((ROLE / "meta/argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
-ADMISSION = list(yaml.safe_load_all((ROLE / "files/admission.yaml").read_text()))
+ADMISSION = yaml.safe_load((ROLE / "files/admission.yaml").read_text())["items"]
 
 
 def test_defaults_and_argument_specs_agree() -> None:
@@ -74,3 +74,9 @@ def test_no_warning_has_a_comma_at_which_kubernetes_core_would_lose_it() -> None
         for validation in document["spec"].get("validations", ()):
             for text in (validation.get("message", ""), *re.findall(r"'([^']*)'", validation.get("messageExpression", ""))):
                 assert ", " not in text
+
+
+def test_every_finding_that_is_made_is_one_of_the_ids() -> None:
+    core = ROOT / "plugins/module_utils/_core/protection"
+    made = {name for file in core.glob("*.py") for name in re.findall(r'self\.say\(\s*"(\w+)"', file.read_text())}
+    assert made == IDS.keys()

@@ -180,8 +180,8 @@ class _Planner:
     def by_selector(self, service: Service) -> Target | None:
         raw = service.selector or {}
         selector = label_selector(raw, "selector")
-        assert selector is not None
-        pods = [pod for pod in self.found.pods() if pod.namespace == service.namespace and selector.matches(pod.labels)]
+        here = (pod for pod in self.found.pods() if pod.namespace == service.namespace)
+        pods = [pod for pod in here if selector is not None and selector.matches(pod.labels)]
         owners = sorted({each.told for each in self.selected(service.namespace, raw)})
         if not owners:
             self.say(
@@ -238,7 +238,7 @@ class _Planner:
     def discovered(self) -> Iterator[Target]:
         if not self.wishes.discover:
             return
-        listed = {id(group) for _, groups in self.targets for group in groups}
+        listed = {id(group) for target in self.targets for group in target[1]}
         own = {(budget.namespace, budget.name) for budget in self.found.budgets if budget.ours}
         targets = []
         for key, group in sorted(self.found.groups.items()):
@@ -269,8 +269,8 @@ class _Planner:
             if target:
                 targets.append((-len(self.selected(group.namespace, target.selector)), key, target))
         # Of two that select one pod, the one that selects more: so that all pods have a budget.
-        for _, _, target in sorted(targets, key=lambda each: each[:2]):
-            yield target
+        for found in sorted(targets, key=lambda each: each[:2]):
+            yield found[-1]
 
     def selected(self, namespace: str, raw: Mapping[str, Any]) -> list[Subject]:
         """What a selector selects in a namespace."""

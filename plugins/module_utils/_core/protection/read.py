@@ -132,7 +132,6 @@ class Found:
 
     Attributes:
         groups: By kind, namespace and name.
-        bare: Active pods that no controller made.
     """
 
     cluster: Cluster
@@ -140,7 +139,6 @@ class Found:
     budgets: list[Budget]
     workloads: Workloads
     groups: dict[tuple[str, str, str], Group] = field(default_factory=dict)
-    bare: list[Pod] = field(default_factory=list)
     _of: dict[int, Group] = field(default_factory=dict)
 
     def pods(self) -> Iterator[Pod]:
@@ -200,16 +198,14 @@ def _group(found: Found, scalers: Mapping[tuple[str, str, str], int]) -> None:
     for pod in found.pods():
         behind = found.workloads.of(pod)
         gang = gang_of(pod, behind)
-        if behind is None and gang is None:
-            found.bare.append(pod)
-            continue
         if gang:
-            kind, _, rest = gang.partition(f" {pod.namespace}/")
+            kind, rest = gang.split(f" {pod.namespace}/", 1)
             # Each group of a LeaderWorkerSet falls by itself: the set is what a budget is for.
             key = (kind.removeprefix("indexed "), pod.namespace, rest.partition(" group ")[0])
-        else:
-            assert behind is not None
+        elif behind:
             key = (behind.owner.kind, behind.namespace, behind.owner.name)
+        else:
+            continue
         group = found.groups.get(key)
         if group is None:
             alone = None if gang else behind
