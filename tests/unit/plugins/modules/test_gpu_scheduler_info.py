@@ -25,7 +25,7 @@ CONFIG = "--config=/etc/s/c.yaml"
 
 
 def pod(name: str, *args: str, source: Object | None = None, phase: str = "Running", **labels: str) -> Object:
-    container = {"name": "s", "image": "kube-scheduler", "args": ["kube-scheduler", *args] if args else []}
+    container: Object = {"name": "s", "image": "kube-scheduler", "args": ["kube-scheduler", *args] if args else []}
     container["volumeMounts"] = [{"name": "config", "mountPath": "/etc/s"}]
     return {
         "apiVersion": "v1",
@@ -214,7 +214,7 @@ def test_a_scheduler_is_asked_at_its_address_with_its_own_authority(
         return Answering({"/configz": {"componentconfig": dict(DEFAULTS)}})
 
     monkeypatch.setattr(_scheduler, "reach", reach)
-    given = {"url": "https://s:10259/configz", "url_ca_cert": "/ca", "api_key": "t0ken"}
+    given: Object = {"url": "https://s:10259/configz", "url_ca_cert": "/ca", "api_key": "t0ken"}
     found = run_module(gpu_scheduler_info, capsys, **given)
     assert asked == [("https://s:10259", "/ca", True, "t0ken")]
     assert (found["packs"], found["schedulers"][0]["way"]) == (False, "url")
