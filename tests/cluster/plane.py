@@ -169,6 +169,7 @@ class ControlPlane:
 
     def _commands(self) -> dict[str, list[str | Path]]:
         built, ports, certificates = programs(), self.state["ports"], self.folder / "certificates"
+        scheduled_by = self.state.get("scheduled_by")
         etcd = f"http://127.0.0.1:{ports['etcd']}"
         peer = f"http://127.0.0.1:{ports['etcd-peer']}"
         fast = ["--leader-elect=false", "--bind-address=127.0.0.1", f"--cert-dir={certificates}"]
@@ -224,7 +225,7 @@ class ControlPlane:
                 "--kube-api-burst=1000",
                 *fast,
                 # It then looks at neither --kubeconfig nor --kube-api-….
-                *([f"--config={configuration}"] if (configuration := self.state.get("scheduled_by")) else []),
+                *([f"--config={scheduled_by}"] if scheduled_by else []),
             ],
             "kwok": [
                 built / "kwok",
