@@ -107,6 +107,14 @@ EVERYTHING: tuple[Kind, ...] = (
     _NODES,
 )
 """What planning looks at too: what a snapshot keeps."""
+PROTECTING: tuple[Kind, ...] = (
+    _kind("Namespace", "/api/v1/namespaces"),
+    _kind("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", optional=False),
+    *(kind for kind in EVERYTHING if kind.group in ("apps", "batch", "autoscaling")),
+    _kind("ReplicationController", "/api/v1/replicationcontrollers"),
+    _PODS,
+)
+"""What protection looks at: whose pods they are, and what protects them."""
 
 
 class _ExpiredError(Exception):
@@ -209,11 +217,30 @@ class Live:
             if not following:
                 return
 
-    def _get(self, path: str, **query: Any) -> dict[str, Any]:
+    def ask(self, path: str, *, once: bool = False, **query: Any) -> tuple[dict[str, Any] | None, str]:
+        """One answer; or None and why there is none, where it may not be read or is not there.
+
+        ``once`` is for what may well not answer: it is not asked for again, and no answer is no error.
+
+        Raises:
+            InputError: The server does not answer.
+        """
+        try:
+            return self._get(path, 1 if once else ATTEMPTS, **query), ""
+        except ApiException as error:
+            if not once and error.status not in (403, 404):
+                raise self._failure(error, path) from None
+            return None, str(self._failure(error, path))
+        except InputError as error:
+            if not once:
+                raise
+            return None, str(error)
+
+    def _get(self, path: str, attempts: int = ATTEMPTS, **query: Any) -> dict[str, Any]:
         """One answer, whole and parsed; asked for again while the server is busy or the line breaks."""
         given = {name: value for name, value in query.items() if value is not None}
         wait = FIRST_WAIT
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, attempts + 1):
             asked = 0.0
             try:
                 answer = self.client.request("get", path, serialize=False, _request_timeout=self.timeout, **given)
@@ -226,14 +253,14 @@ class Live:
             except ApiException as error:
                 if error.status == _EXPIRED:
                     raise _ExpiredError from None
-                if error.status not in _BUSY or attempt == ATTEMPTS:
+                if error.status not in _BUSY or attempt == attempts:
                     raise
                 after = str((error.headers or {}).get("Retry-After", ""))
                 asked = min(float(after), self.timeout) if after.isdecimal() else 0.0
             except (HTTPError, OSError, ValueError, RecursionError) as error:
                 # ValueError: half an answer, which no parser takes.
-                if attempt == ATTEMPTS:
-                    told = f"GET {path} fails {ATTEMPTS} times: {_short(error)}"
+                if attempt == attempts:
+                    told = f"GET {path} fails{f' {attempts} times' if attempts > 1 else ''}: {_short(error)}"
                     raise InputError(f"{told}; {_SERVER}, or give a longer request_timeout", source=self.name) from None
             time.sleep(max(wait, asked))
             wait *= 2
@@ -277,6 +304,25 @@ def connect(params: Params) -> Live:
     )
     _identify(live, params["cluster_uid"])
     return live
+
+
+def reach(params: Params, url: str, ca_cert: str | None, validate_certs: bool) -> Live:
+    """A connection to another part of the cluster than its API server, with the same credentials.
+
+    Raises:
+        InputError: Options and environment name different credentials, or they cannot be read.
+    """
+    if MISSING:
+        raise InputError(f"asking {url} needs {MISSING}; install it")
+    if conflict := contradiction(params, os.environ):
+        raise InputError(conflict)
+    # Its certificate is seldom of the cluster's authority.
+    given = {**params, "host": url, "validate_certs": validate_certs, "ca_cert": ca_cert or params.get("ca_cert")}
+    try:
+        client = _client(given)
+    except Exception as error:  # As in connect().
+        raise InputError(f"cannot connect: {_short(error)}; give api_key or kubeconfig", source=url) from None
+    return Live(client=client, name=url, page_size=1, timeout=params["request_timeout"], resource_version=None)
 
 
 def _client(params: Params) -> Any:

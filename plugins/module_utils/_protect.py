@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -21,7 +21,8 @@ def protect(expressions: Sequence[str]) -> Callable[[Raw], str | None] | None:
     for a pod, such as ``contains`` of labels that it has none of, matches: what is unknown protects.
 
     Raises:
-        InputError: An expression cannot be read, or jmespath is missing.
+        InputError: An expression cannot be read or calls a function that is unknown or takes another number of arguments,
+            so that it could be decided for no pod; or jmespath is missing.
     """
     if not expressions:
         return None
@@ -31,12 +32,16 @@ def protect(expressions: Sequence[str]) -> Callable[[Raw], str | None] | None:
         raise InputError("needs the Python package jmespath; install it, or leave the option out", field="protect") from None
     error: type[Exception] = jmespath.exceptions.JMESPathError
     compiled: list[tuple[str, Any]] = []
+    functions = import_module("jmespath.functions").Functions.FUNCTION_TABLE
     for index, text in enumerate(expressions):
         try:
-            compiled.append((text, jmespath.compile(text)))
+            expression = jmespath.compile(text)
         except error as reason:
             told = str(reason).splitlines()[0]
             raise InputError(f"{reprlib.repr(text)} is no JMESPath: {told}", field=f"protect[{index}]") from None
+        for told in _wrong_calls(expression.parsed, functions):
+            raise InputError(f"{reprlib.repr(text)} {told}", field=f"protect[{index}]")
+        compiled.append((text, expression))
 
     def mark(pod: Raw) -> str | None:
         for text, expression in compiled:
@@ -49,3 +54,23 @@ def protect(expressions: Sequence[str]) -> Callable[[Raw], str | None] | None:
         return None
 
     return mark
+
+
+def _wrong_calls(node: Any, functions: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """What is wrong with the calls of an expression's tree: jmespath itself finds it only where it comes to evaluate them."""
+    if not isinstance(node, Mapping):
+        return
+    children = node.get("children", ())
+    if node.get("type") == "function_expression":
+        name = node["value"]
+        if name not in functions:
+            yield f"calls {name}(), which is no function of JMESPath"
+        else:
+            wanted = functions[name]["signature"]
+            variadic = bool(wanted) and bool(wanted[-1].get("variadic"))
+            if len(children) < len(wanted) or (len(children) > len(wanted) and not variadic):
+                least = "at least " if variadic else ""
+                many = f"{least}{len(wanted)} argument{'s' if len(wanted) != 1 else ''}"
+                yield f"calls {name}() with {len(children)}; it takes {many}"
+    for child in children:
+        yield from _wrong_calls(child, functions)

@@ -33,7 +33,7 @@ options:
         choices: [slots, free_nodes, blocked_pods]
         default: slots
       slot_size:
-        description: GPUs of a slot.
+        description: GPUs of a slot, from 1 to 1000000.
         type: int
         default: 8
       count:
@@ -77,7 +77,10 @@ options:
     default: false
   protect:
     description:
-      - JMESPath expressions over the pod as the API has it. A pod that one of them matches is never moved.
+      - JMESPath expressions over the pod as the API has it. A pod that one of them matches is never moved, nor one for which
+        an expression cannot be decided.
+      - An expression that cannot be read is refused, as is one that calls an unknown function or with too few or too many
+        arguments.
     type: list
     elements: str
     default: []
@@ -119,7 +122,9 @@ options:
     choices: [auto, heuristic, exact]
     default: auto
   time_limit:
-    description: Seconds that the exact solver may take for one try.
+    description:
+      - Seconds that the exact solver may take in all; V(0) is the heuristic alone. What it may do in that time is counted in
+        steps, not by the clock, so that the same input gives the same plan. Only on a very slow machine the clock ends it.
     type: float
     default: 30
   seed:
@@ -210,7 +215,8 @@ plan:
       description:
         - V(Recommended), or one of those without moves. V(NoFragmentation) if there is nothing to gain, V(BelowGoal) if the
           plan would free fewer than O(min_nodes_freed) nodes, V(Blocked) if nothing can be gained although GPUs are
-          scattered, V(NotApplicable) if no pod asks for GPUs or no node has any.
+          scattered, for the reasons that RV(plan.message) sums up, V(NotApplicable) if no pod asks for GPUs or no node has
+          any.
       type: str
       returned: always
       sample: Recommended
@@ -286,6 +292,42 @@ plan:
       elements: dict
       returned: always
       sample: []
+    unplaced:
+      description: With O(objective.kind=blocked_pods), the blocked pods that get no room, the most urgent first.
+      type: list
+      elements: dict
+      returned: always
+      contains:
+        namespace:
+          description: The pod's namespace.
+          type: str
+          returned: always
+          sample: team-1
+        pod:
+          description: The pod's name.
+          type: str
+          returned: always
+          sample: train-0
+        gpus:
+          description: GPUs it asks for.
+          type: int
+          returned: always
+          sample: 8
+        reason:
+          description:
+            - V(ResourceClaim) or V(VolumeUnknown) if it is not known where it would be taken, so that nothing is evicted for
+              it; V(Count) if O(objective.count) others go first; V(MaxEvictions) if there are moves but O(max_evictions) does
+              not allow as many; V(BelowGoal) if there would be room but O(min_nodes_freed) is not reached; V(NoRoom) if no
+              moves make room. Of several the first in this order is told.
+          type: str
+          returned: always
+          sample: NoRoom
+        detail:
+          description: The particulars, in a sentence. With V(NoRoom), how many nodes refuse it for which reason.
+          type: str
+          returned: always
+          sample: >-
+            needs 8 GPUs; pool A100 has 12 free, at most 4 on one node; no moves make room for it: 3 InsufficientGPU, 1 Taint
     lower_bound:
       description: No plan reaches the same with fewer evictions.
       type: int
@@ -297,7 +339,11 @@ plan:
       returned: always
       sample: true
     skipped:
-      description: GPU pods that must stay.
+      description:
+        - GPU pods that must stay, and those that may be evicted but that no other node takes once the plan is carried out.
+          With O(objective.kind=free_nodes) pods without GPUs that hold a GPU node too.
+        - Pods that could move but need not are not among them; nor is it looked where pods could go if no moves are looked
+          for, no pod being blocked.
       type: list
       elements: dict
       returned: always
@@ -327,17 +373,23 @@ plan:
             - The rule. V(Terminating), V(StaticPod), V(DaemonSet), V(BarePod), V(UnknownController), V(SystemCritical),
               V(Priority), V(Protected), V(ProtectExpression), V(Gang), V(ResourceClaim), V(LocalStorage), V(Volume),
               V(SeveralBudgets), V(SingleReplica), V(JobRetries), V(BudgetUnknown), V(Budget), V(ReplicaPending),
-              V(NotReady), V(LastReadyReplica) or V(TooYoung). Of several the first in this order is told.
+              V(NotReady), V(LastReadyReplica), V(TooYoung) or V(NoDestination). Of several the first in this order is told.
           type: str
           returned: always
           sample: SingleReplica
         detail:
-          description: The particulars, in a sentence.
+          description:
+            - The particulars, in a sentence.
+            - With V(NoDestination), how many other nodes refuse it for which first reason, most first. The reasons are those
+              of pending pods in M(gpuops.defrag.gpu_fragmentation_info), V(OtherProduct) for nodes of another GPU product to
+              which O(across_products) does not let it go, and V(UnhealthyGPU) for nodes with broken GPUs.
           type: str
           returned: always
-          sample: ReplicaSet team-0/rs-0001 wants 1 replica
+          sample: "no node takes it: 3 OtherProduct, 2 InsufficientGPU, 1 Taint"
     nodes_kept:
-      description: Nodes with GPUs free that nothing leaves, and what holds them.
+      description:
+        - Nodes with GPUs free that nothing leaves, and the pod that holds each. One that may not be evicted is named before
+          one that no other node takes.
       type: list
       elements: dict
       returned: always

@@ -87,6 +87,13 @@ def _taint(text: str) -> dict[str, str]:
     return {"key": key, "value": value, "effect": effect}
 
 
+def schedule(arguments: argparse.Namespace) -> None:
+    """Start a cluster's scheduler anew, with a configuration or its defaults, and say where it listens."""
+    plane = ControlPlane(CLUSTERS / arguments.name)
+    plane.schedule_by(arguments.config.resolve() if arguments.config else None)
+    print(plane.scheduler_url)
+
+
 def down(arguments: argparse.Namespace) -> None:
     """Stop a cluster, or the kubelets of one."""
     ControlPlane(CLUSTERS / arguments.name).stop()
@@ -121,6 +128,10 @@ def main() -> None:
     play.add_argument("name")
     play.add_argument("kubeconfig", type=Path, help="its current context is the cluster")
     play.add_argument("--nodes", required=True, metavar="SELECTOR", help="labels of the fake nodes")
+    scheduler = commands.add_parser("scheduler", help="start the scheduler of a cluster anew")
+    scheduler.set_defaults(run=schedule)
+    scheduler.add_argument("name")
+    scheduler.add_argument("--config", type=Path, help="a KubeSchedulerConfiguration; without it, Kubernetes' defaults")
     stop = commands.add_parser("down", help="stop a cluster, or the kubelets of one")
     stop.set_defaults(run=down)
     stop.add_argument("name", nargs="?", default="play")

@@ -603,5 +603,5 @@ def test_the_scheduler_takes_what_we_take_and_refuses_what_we_refuse(
 
 def test_every_refusal_is_provoked_by_itself(verdicts: dict[tuple[str, str], Verdict]) -> None:
     alone = {verdict.ours[0] for verdict in verdicts.values() if len(verdict.ours) == 1}
-    # Cordoned are all the other nodes, all the time; nominated nodes come of preemption.
-    assert alone == set(Refusal) - {Refusal.CORDONED, Refusal.NOMINATED}
+    # Cordoned are all the other nodes, all the time; nominated nodes come of preemption; two refusals are the plan's own.
+    assert alone == set(Refusal) - {Refusal.CORDONED, Refusal.NOMINATED, Refusal.UNHEALTHY, Refusal.OTHER_PRODUCT}

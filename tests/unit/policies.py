@@ -37,9 +37,9 @@ VICTIMS: Object = {
 PACKING: Object = {"thresholds": {"nvidia.com/gpu": 68.75}, "evictionModes": ["OnlyThresholdingResources"]}
 
 
-def profile(*, evictor: Mapping[str, Any] = EVICTOR, name: str = "p", **plugins: Any) -> Object:
+def profile(*, evictor: Mapping[str, Any] | None = None, name: str = "p", **plugins: Any) -> Object:
     """A profile that enables plugins with such args."""
-    configs = [{"name": "DefaultEvictor", "args": dict(evictor)}]
+    configs = [{"name": "DefaultEvictor", "args": dict(EVICTOR if evictor is None else evictor)}]
     configs += [{"name": plugin} if args is None else {"name": plugin, "args": args} for plugin, args in plugins.items()]
     enabled: Object = {}
     for plugin in plugins:

@@ -17,20 +17,38 @@ from typing import TypeVar
 from ..kube.model import AffinityTerm, Cluster, HostPort, Node, Pod
 from ..kube.selectors import LabelSelector
 
+_NAME = "kubernetes.io/metadata.name"
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-def covers(cluster: Cluster, term: AffinityTerm, other: Pod) -> bool:
-    """Whether an affinity term speaks of a pod: its namespace and its labels."""
+def covers(cluster: Cluster, term: AffinityTerm, other: Pod, *, unknown: bool) -> bool:
+    """Whether an affinity term speaks of a pod: its namespace and its labels.
+
+    Args:
+        cluster: For the labels of namespaces.
+        term: The term.
+        other: The pod.
+        unknown: The answer where it hangs on labels of a namespace that was not read: True for anti-affinity, False for
+            affinity, so that what is not known lets no pod in.
+    """
     if term.selector is None or not term.selector.matches(other.labels):
         return False
     if other.namespace in term.namespaces:
         return True
     if term.namespace_selector is None:
         return False
-    # Every namespace carries its name as a label, even where its other labels were not read.
-    known = cluster.namespaces.get(other.namespace) or {"kubernetes.io/metadata.name": other.namespace}
-    return term.namespace_selector.matches(known)
+    labels = cluster.namespaces.get(other.namespace)
+    if labels is not None:
+        return term.namespace_selector.matches(labels)
+    # Every namespace carries its name as a label, which may be enough to tell.
+    name = {_NAME: other.namespace}
+    told = (r.matches(name) for r in term.namespace_selector.requirements if r.key == _NAME)
+    return all(told) and (unknown or not asks_for_labels(term))
+
+
+def asks_for_labels(term: AffinityTerm) -> bool:
+    """Whether an affinity term chooses namespaces by more than their names."""
+    return term.namespace_selector is not None and any(r.key != _NAME for r in term.namespace_selector.requirements)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,12 +71,14 @@ class Query:
         key: The node label whose values are the domains.
         among: Only pods on these nodes; None for all.
         lasting: Only pods that are not being deleted.
+        unknown: As for :func:`covers`.
     """
 
     terms: tuple[AffinityTerm, ...]
     key: str
     among: Among | None = None
     lasting: bool = False
+    unknown: bool = False
 
 
 @dataclass(slots=True)
@@ -192,7 +212,7 @@ class Census:
         found = self._repelled.get(key)
         if found is None:
             known = (term for handle in (*pod.labels.items(), None) for term in self._repelling.get(handle, ()))
-            found = [(term, self._repellers[term]) for term in known if covers(self._cluster, term, pod)]
+            found = [(term, self._repellers[term]) for term in known if covers(self._cluster, term, pod, unknown=True)]
             self._repelled[key] = found
         return found
 
@@ -222,7 +242,9 @@ class Census:
         return tally
 
     def _finds(self, query: Query, pod: Pod) -> bool:
-        return not (query.lasting and pod.terminating) and all(covers(self._cluster, term, pod) for term in query.terms)
+        return not (query.lasting and pod.terminating) and all(
+            covers(self._cluster, term, pod, unknown=query.unknown) for term in query.terms
+        )
 
     def _without(self, pod: Pod, tally: _Tally) -> Mapping[str, int]:
         """What a tally that counts the pod comes to without it, wherever it is."""

@@ -29,12 +29,18 @@ _ZONES = {
 
 
 class Refusal(StrEnum):
-    """Why a node does not take a pod; the order is the order in which the first one is told."""
+    """Why a node does not take a pod; the order is the order in which the first one is told.
+
+    UnhealthyGPU and OtherProduct are never the scheduler's: a plan sends no pod to a node with broken GPUs, nor to
+    another product unless it may.
+    """
 
     NOT_READY = "NotReady"
     CORDONED = "Cordoned"
+    UNHEALTHY = "UnhealthyGPU"
     NODE_SELECTOR = "NodeSelector"
     NODE_AFFINITY = "NodeAffinity"
+    OTHER_PRODUCT = "OtherProduct"
     TAINT = "Taint"
     GPU = "InsufficientGPU"
     CPU = "InsufficientCPU"
@@ -76,6 +82,18 @@ def tolerates(placement: Placement, node: Node) -> bool:
         if not any(toleration.tolerates(taint) for toleration in placement.tolerations):
             return False
     return True
+
+
+def standing(placement: Placement, node: Node) -> Iterator[Refusal]:
+    """What the node is, whoever is on it: NodeUnschedulable, NodeAffinity, TaintToleration, readiness."""
+    if not node.ready:
+        yield Refusal.NOT_READY
+    if node.unschedulable and not any(t.tolerates(_UNSCHEDULABLE) for t in placement.tolerations):
+        yield Refusal.CORDONED
+    if refusal := refuses(placement, node):
+        yield refusal
+    if node.taints and not tolerates(placement, node):
+        yield Refusal.TAINT
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,24 +164,13 @@ class Fit:
 
     def refusals(self, node: Node) -> list[Refusal]:
         """Every reason why the node does not take the pod; none if it does."""
-        found = [*self._standing(node), *self._lacking(node)]
+        found = [*standing(self.pod.placement, node), *self._lacking(node)]
         told = self.barred | {domains.refusal for domains in self.domains if domains.closes(node)}
         if not all(reaches(volume, node) for volume in self.volumes):
             told.add(Refusal.VOLUME_ZONE)
         if told:
             found.extend(refusal for refusal in Refusal if refusal in told)
         return found
-
-    def _standing(self, node: Node) -> Iterator[Refusal]:
-        """What the node is, whoever is on it: NodeUnschedulable, NodeAffinity, TaintToleration, readiness."""
-        if not node.ready:
-            yield Refusal.NOT_READY
-        if node.unschedulable and not any(t.tolerates(_UNSCHEDULABLE) for t in self.pod.placement.tolerations):
-            yield Refusal.CORDONED
-        if refusal := refuses(self.pod.placement, node):
-            yield refusal
-        if node.taints and not tolerates(self.pod.placement, node):
-            yield Refusal.TAINT
 
     def _lacking(self, node: Node) -> Iterator[Refusal]:
         """NodeResourcesFit: every resource, and the number of pods."""
@@ -214,7 +221,7 @@ class Fit:
         if placement.affinity:
             yield from self._attracted(placement.affinity, layout.census)
         for term in placement.anti_affinity:
-            others = layout.census.others(self.pod, Query((term,), term.topology_key))
+            others = layout.census.others(self.pod, Query((term,), term.topology_key, unknown=True))
             yield Domains(Refusal.POD_ANTI_AFFINITY, term.topology_key, frozenset(others))
         if layout.repelling:
             # The other way round: pods whose anti-affinity speaks of this one.
@@ -225,7 +232,7 @@ class Fit:
         """Affinity: in every term's domain is a pod that all terms find; the first of its kind may go anywhere."""
         keys = dict.fromkeys(term.topology_key for term in terms)
         found = {key: frozenset(census.others(self.pod, Query(terms, key))) for key in keys}
-        first = not any(found.values()) and all(covers(self.layout.cluster, term, self.pod) for term in terms)
+        first = not any(found.values()) and all(covers(self.layout.cluster, term, self.pod, unknown=False) for term in terms)
         for key, values in found.items():
             yield Domains(Refusal.POD_AFFINITY, key, _UNLABELLED if first else values, admits=not first)
 
@@ -235,8 +242,8 @@ class Fit:
         for port in placement.host_ports:
             yield Share((port.protocol, port.port), None, 1, dict.fromkeys(census.conflicting((port,)), 0))
         for term in placement.anti_affinity:
-            if covers(self.layout.cluster, term, self.pod):
-                counts = census.counts(Query((term,), term.topology_key))
+            if covers(self.layout.cluster, term, self.pod, unknown=True):
+                counts = census.counts(Query((term,), term.topology_key, unknown=True))
                 yield Share(term, term.topology_key, 1, {value: 1 - number for value, number in counts.items()})
         for constraint in placement.spread:
             if constraint.selector is not None and constraint.selector.matches(self.pod.labels):

@@ -131,7 +131,8 @@ class Finding:
 
     def __post_init__(self) -> None:
         """Every id is one that users can read about."""
-        assert self.id in IDS, self.id
+        if self.id not in IDS:
+            raise AssertionError(self.id)
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as plain data."""

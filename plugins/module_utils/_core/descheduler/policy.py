@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .settings import NATIVE, REMOVE_DUPLICATES, PolicySettings, Pool
+from .settings import REMOVE_DUPLICATES, PolicySettings, Pool
 from .versions import (
     API_VERSION,
     BALANCE,
@@ -53,8 +53,8 @@ def render(settings: PolicySettings) -> Object:
 
 
 def _profiles(settings: PolicySettings) -> Iterator[Object]:
-    if settings.mode == NATIVE:
-        assert settings.pool is not None  # As settings are checked.
+    # Native mode, which is for one pool.
+    if settings.pool:
         packing = _packing(settings, settings.pool)
         yield profile(f"{NATIVE_PROFILE}-{settings.pool.name}", _evictor(settings), {"HighNodeUtilization": packing})
     else:

@@ -90,8 +90,7 @@ class _Shape:
         if self.version < field.since:
             message = f"{key} is known since {told(field.since)}; descheduler {told(self.version)} {effect}"
             return Finding("FieldTooNew", ERROR, where, message, f"leave it out, or take descheduler {told(field.since)}")
-        assert field.before is not None
-        message = f"{key} is known before {told(field.before)} alone; descheduler {told(self.version)} {effect}"
+        message = f"{key} is known before {told(field.before or self.version)} alone; descheduler {told(self.version)} {effect}"
         return Finding("FieldGone", ERROR, where, message, "leave it out")
 
     def value(self, value: Any, field: Field, where: str, beside: Mapping[str, Any], *, strict: bool) -> Iterator[Finding]:

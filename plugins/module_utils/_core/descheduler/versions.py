@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InputError
@@ -77,7 +76,7 @@ class Field:
     type: str
     since: Version = OLDEST
     before: Version | None = None
-    fields: Mapping[str, Field] = MappingProxyType({})
+    fields: Mapping[str, Field] = field(default_factory=dict)
     choices: tuple[str, ...] = ()
 
     def known(self, version: Version) -> bool:

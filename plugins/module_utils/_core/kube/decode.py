@@ -57,6 +57,7 @@ USUAL_PODS = 110
 _PLACING = frozenset(("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "volumes", "hostNetwork"))
 _IN_MEMORY = ("Memory", "HugePages")
 _GROUP_NAME = "spec.schedulingGroup.podGroupName"
+_INT32 = range(-(2**31), 2**31)
 _PERCENTAGE = re.compile(r"[0-9]{1,9}%")
 
 
@@ -295,7 +296,7 @@ class _Decoder:
             if reference.get("controller"):
                 uid = reference.get("uid", "")
                 owner = self.owners.get(uid) if uid else None
-                if owner is None or owner.name != reference["name"]:
+                if owner is None or owner.name != reference["name"] or owner.kind != reference["kind"]:
                     owner = self.owners[uid] = Owner(reference["kind"], reference["name"], uid)
                 return owner
         return None
@@ -345,7 +346,7 @@ class _Decoder:
                 terminating=meta.get("deletionTimestamp") is not None,
                 ready=bool(ready),
                 requests=effective_requests(spec, status),
-                priority=_get(spec, "priority", int, "spec.priority", 0),
+                priority=_priority(spec),
                 priority_class=_get(spec, "priorityClassName", str, "spec.priorityClassName", ""),
                 placement=self.placement(raw) if _is_placed(spec) else UNCONSTRAINED,
                 created=created,
@@ -473,6 +474,14 @@ def _local_storage(volumes: Iterable[Raw]) -> Iterator[str]:
             yield f"hostPath {volume['name']}"
         elif volume.get("ephemeral") is not None:
             yield f"ephemeral volume {volume['name']}"
+
+
+def _priority(spec: Raw) -> int:
+    value = _get(spec, "priority", int, "spec.priority", 0)
+    if value not in _INT32:
+        # A number of thousands of digits is not quoted.
+        raise InputError("is out of range; the API has a number of 32 bits there", field="spec.priority")
+    return value
 
 
 def _group(spec: Raw) -> str:

@@ -52,7 +52,7 @@ class Budgets:
 
     def __init__(self, cluster: Cluster, workloads: Workloads) -> None:
         self._by_namespace: dict[str, list[Headroom]] = {}
-        for budget in cluster.budgets:
+        for budget in sorted(cluster.budgets, key=lambda budget: budget.name):
             self._by_namespace.setdefault(budget.namespace, []).append(_headroom(budget, cluster, workloads))
 
     def of(self, pod: Pod) -> list[Headroom]:

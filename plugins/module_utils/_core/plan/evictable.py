@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ..cluster.census import asks_for_labels
 from ..cluster.layout import Layout
-from ..kube.model import Cluster, Pod
+from ..kube.model import UNCONSTRAINED, Cluster, Pod
 from .budgets import Budgets
 from .gangs import gang_of
 from .protection import protected
@@ -30,7 +31,8 @@ _SOURCE = "kubernetes.io/config.source"
 
 
 class Reason(StrEnum):
-    """Why a pod stays. The first that holds is told: what it is, then what it asks for, then what will pass."""
+    """Why a pod stays. The first that holds is told: what it is, then what it asks for, then what will pass, and of one that
+    may be evicted that there is nowhere to go."""
 
     TERMINATING = "Terminating"
     MIRROR = "StaticPod"
@@ -54,6 +56,7 @@ class Reason(StrEnum):
     NOT_READY = "NotReady"
     LAST_READY = "LastReadyReplica"
     YOUNG = "TooYoung"
+    NO_DESTINATION = "NoDestination"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,8 @@ class _Check:
                 self.gang[id(pod)] = gang
             for claim in pod.placement.volume_claims:
                 self.users[pod.namespace, claim] += 1
+        for members in self.gangs.values():
+            members.sort(key=str)
 
     def notes(self) -> Iterator[str]:
         """What was not read, and what was taken in its place."""
@@ -187,6 +192,12 @@ class _Check:
             yield "no PodDisruptionBudget was read: taken that there are none"
         if not kinds & {"ReplicaSet", "Deployment", "StatefulSet", "Job", "ReplicationController"}:
             yield "no workload was read: replicas are the pods seen of one controller"
+        pods = list(active_pods(self.cluster))
+        if {pod.namespace for pod in pods} - self.cluster.namespaces.keys() and any(map(_goes_by_labels, pods)):
+            yield (
+                "labels of namespaces were not read: pod anti-affinity that goes by them is taken to mean every namespace, "
+                "affinity to mean none"
+            )
 
     def alone(self, pod: Pod) -> Behind | None:
         """The workload of a pod of no gang. A gang is interrupted whole, whatever its parts want of one another."""
@@ -274,7 +285,7 @@ class _Check:
 
     def _moment(self, pod: Pod, behind: Behind | None) -> Iterator[Stay]:
         """What will pass."""
-        waiting = next((other for other in behind.pods if not other.node), None) if behind else None
+        waiting = min((other for other in behind.pods if not other.node), key=str, default=None) if behind else None
         if behind and waiting:
             yield Stay(Reason.SIBLINGS_PENDING, f"{waiting} of {behind} is pending")
         if not pod.ready and not self.rules.movable_not_ready:
@@ -302,6 +313,12 @@ class _Check:
             return f"{self.budgets.charged(short)[0]} does not allow all of its pods at once"
         limit = Allowance(limits, dict.fromkeys(map(id, members), gang)).lacks([PodMove(p, -1, p.node, "") for p in members])
         return f"limits.{limit} {getattr(limits, limit)} does not let its {len(members)} pods go in one wave" if limit else None
+
+
+def _goes_by_labels(pod: Pod) -> bool:
+    """Whether an affinity of the pod's goes by labels of namespaces."""
+    rules = pod.placement
+    return rules is not UNCONSTRAINED and any(map(asks_for_labels, (*rules.affinity, *rules.anti_affinity)))
 
 
 def _ready(behind: Behind) -> int:

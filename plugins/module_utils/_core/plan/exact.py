@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import floor
 from typing import Any
 
-from .heuristic import Move, Outcome
+from .moves import Outcome, paired
 from .problem import Cap, Problem
 
 Counts = dict[tuple[int, int], Any]
@@ -72,12 +72,19 @@ def solve(problem: Problem, count: int, hint: Outcome | None, *, seconds: float,
         total = sum(map(len, kind.at.values())) + len(kind.guests)
         for node, pods in kind.at.items():
             leave[number, node] = model.new_int_var(0, len(pods), f"leave_{number}_{node}")
-        for node in sorted(kind.nodes):
+        # Who comes to a node that one like it has left is one that stays: none of a gang that goes.
+        for node in sorted(kind.nodes - kind.at.keys() if kind.gang else kind.nodes):
             fitting = min(total - len(kind.at.get(node, ())), _most(problem, number, node))
             if fitting > 0:
                 come[number, node] = model.new_int_var(0, fitting, f"come_{number}_{node}")
         left = sum(variable for (each, _node), variable in leave.items() if each == number)
         model.add(left + len(kind.guests) == sum(variable for (each, _node), variable in come.items() if each == number))
+    gangs: dict[str, Any] = {}
+    for (number, node), variable in leave.items():
+        kind = problem.kinds[number]
+        if kind.gang is not None:
+            goes = gangs.setdefault(kind.gang, model.new_bool_var(f"gang_{kind.gang}"))
+            model.add(variable == len(kind.at[node]) * goes)
     changes: dict[int, list[tuple[int, Any]]] = {}
     for variables, sign in ((come, 1), (leave, -1)):
         for (number, node), variable in variables.items():
@@ -133,7 +140,7 @@ def solve(problem: Problem, count: int, hint: Outcome | None, *, seconds: float,
     work = solver.response_proto.deterministic_time / WORK
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return Proof(None, False, status == cp_model.INFEASIBLE, bound, work)
-    moves, guests = _moves(problem, {k: solver.value(v) for k, v in leave.items()}, {k: solver.value(v) for k, v in come.items()})
+    moves, guests = paired({k: solver.value(v) for k, v in leave.items()}, {k: solver.value(v) for k, v in come.items()})
     cost = sum(problem.kinds[move.kind].cost for move in moves)
     return Proof(Outcome(moves, count, cost), status == cp_model.OPTIMAL, False, bound, work, tuple(guests))
 
@@ -207,24 +214,3 @@ def _hint(model: Any, hint: Outcome, leave: Counts, come: Counts) -> None:
         model.add_hint(variable, gone.get(key, 0))
     for key, variable in come.items():
         model.add_hint(variable, came.get(key, 0))
-
-
-def _moves(
-    problem: Problem, left: Mapping[tuple[int, int], int], came: Mapping[tuple[int, int], int]
-) -> tuple[list[Move], list[tuple[int, int]]]:
-    """Who goes where: pods of a kind are alike, so any pairing of those that leave or want in with those that come will do."""
-    moves: list[Move] = []
-    guests: list[tuple[int, int]] = []
-    for number in range(len(problem.kinds)):
-        out = {node: n for (kind, node), n in left.items() if kind == number and n}
-        into = {node: n for (kind, node), n in came.items() if kind == number and n}
-        # One that leaves a node and one that comes to it are the same pod that stays.
-        for node in out.keys() & into.keys():
-            both = min(out[node], into[node])
-            out[node] -= both
-            into[node] -= both
-        sources = [node for node in sorted(out) for _pod in range(out[node])]
-        targets = [node for node in sorted(into) for _pod in range(into[node])]
-        moves += [Move(number, source, target) for source, target in zip(sources, targets, strict=False)]
-        guests += [(number, target) for target in targets[len(sources) :]]
-    return moves, guests

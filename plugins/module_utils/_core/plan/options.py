@@ -14,6 +14,8 @@ from . import exact
 from .evictable import Rules
 from .schedule import Limits
 
+LARGEST_SLOT = 1_000_000
+"""No node has so many, even where what counts as GPUs is their memory in MiB."""
 LARGEST_SEED = 2**31 - 1
 """OR-tools keeps it in 32 bits."""
 
@@ -52,7 +54,7 @@ class PlanOptions:
         """Refuse what cannot be planned.
 
         Raises:
-            InputError: A number is below what makes sense, or the exact solver is asked for and not installed.
+            InputError: A number is below or above what makes sense, or the exact solver is asked for and not installed.
         """
         for name, value, least in (
             ("objective.slot_size", self.slot_size, 1),
@@ -64,8 +66,9 @@ class PlanOptions:
         ):
             if not value >= least:
                 raise InputError(f"is {value}; it must be at least {least}", field=name)
-        if self.seed > LARGEST_SEED:
-            raise InputError(f"is {self.seed}; it must be at most {LARGEST_SEED}", field="seed")
+        for name, value, most in (("objective.slot_size", self.slot_size, LARGEST_SLOT), ("seed", self.seed, LARGEST_SEED)):
+            if value > most:
+                raise InputError(f"is too large; it must be at most {most}", field=name)
         if self.solver == "exact" and not exact.available():
             raise InputError(
                 "exact needs the Python package ortools where the module runs; install it, or take auto", field="solver"

@@ -11,14 +11,16 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from ..audit.measures import Fragmentation, measure
+from ..cluster.layout import Layout
 from ..cluster.pools import GpuNode
 from ..kube.model import Cluster, Pod
 from .evictable import Stay
 from .options import PlanOptions
 from .problem import Goal
-from .schedule import PodMove, in_waves
+from .schedule import PodMove
 from .search import Found, Search
-from .verdict import held_nodes, verdict_of
+from .unplaced import Unplaced, unknown, unplaced, urgent_first
+from .verdict import held_nodes, holders, verdict_of, why
 
 
 @dataclass(slots=True)
@@ -28,7 +30,8 @@ class Plan:
     Attributes:
         waves: Moves that may be in flight together, wave after wave.
         wanted: Pending pods that the plan makes room for, and the node of each.
-        stays: Pods that must stay, and why.
+        unplaced: Blocked pods that it makes no room for, and why.
+        stays: Pods that must stay or have nowhere to go, and why.
         bound: No plan reaches the same with fewer evictions.
         proved: The evictions are the fewest possible.
         cold_start: Seconds from scheduled to Ready of all the pods moved.
@@ -42,6 +45,7 @@ class Plan:
     nodes: list[GpuNode]
     waves: list[list[PodMove]]
     wanted: list[tuple[Pod, str]]
+    unplaced: list[Unplaced]
     stays: list[tuple[Pod, Stay]]
     kept: list[tuple[str, str]]
     gained: int
@@ -71,15 +75,20 @@ def make_plan(cluster: Cluster, wish: PlanOptions) -> Plan:
     search = Search(cluster, wish)
     found = _found(search, before)
     steps = found.steps
-    freed = {step.source for step in steps}
-    waves = in_waves(cluster, wish.audit.resource, steps, wish.limits, search.staying.begin, search.staying.gang)
+    sources = {step.source for step in steps}
+    waves = found.waves
     after_cluster = _after(cluster, steps, found.wanted)
-    after = measure(after_cluster, wish.audit)
-    emptied = [n for n in after.survey.nodes if n.node.name in freed and not n.pods]
-    verdict, message = verdict_of(search, found, before, len(emptied), len(waves))
-    if verdict != "Recommended":
-        waves, after, found = [], before, Found(solver=found.solver, notes=found.notes)
-    gpu_pods = [pod for node in search.found.nodes for pod in node.pods]
+    after = measure(after_cluster, wish.audit) if steps or found.wanted else before
+    emptied = [n for n in after.survey.nodes if n.node.name in sources and not n.pods]
+    worth = bool(found.wanted if wish.kind == "blocked_pods" else steps) and len(emptied) >= wish.min_nodes_freed
+    if not worth:
+        waves, after, after_cluster, sources = [], before, cluster, set()
+    lacking = unplaced(search, found, before, after, carried_out=worth) if wish.kind == "blocked_pods" else []
+    reasons = why(search, Layout(after_cluster), steps if worth else (), lacking)
+    verdict, message = verdict_of(search, found, before, len(emptied), len(waves), reasons)
+    if not worth:
+        found = Found(solver=found.solver, notes=found.notes)
+    pods = {id(pod): pod for node in search.found.nodes for pod in (*node.pods, *holders(search, node))}
     return Plan(
         options=wish,
         verdict=verdict,
@@ -89,23 +98,39 @@ def make_plan(cluster: Cluster, wish: PlanOptions) -> Plan:
         nodes=search.found.nodes,
         waves=waves,
         wanted=found.wanted,
-        stays=[(pod, search.stays[id(pod)]) for pod in sorted(gpu_pods, key=str) if id(pod) in search.stays],
-        kept=held_nodes(search, freed),
+        unplaced=reasons.unplaced,
+        stays=[(pod, reasons.stays[id(pod)]) for pod in sorted(pods.values(), key=str) if id(pod) in reasons.stays],
+        kept=held_nodes(search, reasons, sources),
         gained=found.gained if waves else 0,
         bound=found.bound,
         proved=found.proved and bool(waves),
         cold_start=sum(search.cold_start(move.pod) for wave in waves for move in wave),
         solver=found.solver,
-        notes=[*before.notes, *search.staying.notes, *found.notes, *(reason.message for reason in before.unsuited)],
+        notes=[
+            *before.notes,
+            *search.staying.notes,
+            *found.notes,
+            *_notes(waves),
+            *(reason.message for reason in before.unsuited),
+        ],
     )
 
 
 def _found(search: Search, before: Fragmentation) -> Found:
     wish = search.wish
     if wish.kind == "blocked_pods":
-        blocked = sorted(before.blocked, key=lambda o: (-o.pod.priority, -o.gpus, o.pod.namespace, o.pod.name))
-        return search.make_room([outlook.pod for outlook in blocked][: wish.count])
+        known = [pod for pod in urgent_first(before) if unknown(pod, search.cluster) is None]
+        return search.make_room(known[: wish.count])
     return search.moves(Goal(wish.slot_size if wish.kind == "slots" else None, wish.count))
+
+
+def _notes(waves: list[list[PodMove]]) -> list[str]:
+    """What was not looked at of the pods that move."""
+    attached = sum(bool(move.pod.placement.volume_claims) for wave in waves for move in wave)
+    if not attached:
+        return []
+    have = "1 pod that moves has" if attached == 1 else f"{attached} pods that move have"
+    return [f"{have} PersistentVolumeClaims: how many volumes their nodes can still attach was not looked at"]
 
 
 def _after(cluster: Cluster, steps: list[PodMove], wanted: list[tuple[Pod, str]]) -> Cluster:

@@ -69,6 +69,8 @@ class Kind:
         nodes: Numbers of the nodes that may hold one, room aside.
         at: Its pods by node number, dearest to keep last.
         guests: Pending pods of the kind, all of which are to get in.
+        social: Its nodes hang on which other pods are where.
+        gang: The gang that all of them belong to, which moves whole or not at all.
     """
 
     demand: Amounts
@@ -76,6 +78,8 @@ class Kind:
     nodes: Set[int]
     at: dict[int, list[Pod]] = field(default_factory=dict)
     guests: list[Pod] = field(default_factory=list)
+    social: bool = False
+    gang: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +142,20 @@ class Problem:
         """Slots in so many free GPUs."""
         return max(0, gpus) // self.goal.slot_size if self.goal.slot_size else 0
 
+    def part(self, gpus: int) -> int:
+        """Of so many GPUs those that make up no whole slot, or all where no slots are gained.
+
+        Nothing else counts when a pod moves: the whole slots that it takes on one node it leaves on the other.
+        """
+        return gpus if self.needs or not self.goal.slot_size else gpus % self.goal.slot_size
+
     def room(self, node: int, free: Amounts) -> int:
         """GPUs that may be taken on a node without spoiling what counts: a slot, or a node that is free already.
 
         Below 0 where not even a pod without GPUs may come.
         """
-        if self.needs:
-            return max(0, free[0])
-        if self.goal.slot_size:
-            return max(0, free[0]) % self.goal.slot_size
-        return -1 if node in self.bare else max(0, free[0])
+        spoilt = self.goal.slot_size is None and node in self.bare
+        return -1 if spoilt else self.part(max(0, free[0]))
 
 
 def formulate(
@@ -162,6 +170,7 @@ def formulate(
     guest: Pod | None = None,
     guests: Sequence[Pod] = (),
     plain: Sequence[Node] = (),
+    gangs: Mapping[int, str] | None = None,
 ) -> Problem:
     """The problem of a cluster.
 
@@ -176,11 +185,13 @@ def formulate(
         guest: A pending pod that the gain is for: it counts only where this pod is then taken.
         guests: Pending pods all of which are to get in; nothing else is gained.
         plain: Nodes without GPUs, which may take pods that ask for none.
+        gangs: The gang of each pod that moves only with one, by ``id()``.
     """
+    gangs = gangs or {}
     movable = [[pod for pod in layout.pods[n.node.name] if id(pod) not in stays] for n in nodes]
     if all(resource in pod.requests for pods in movable for pod in pods):
         plain = ()
-    movable += [[] for _node in plain]
+    movable += [[pod for pod in layout.pods[node.name] if id(pod) in gangs and id(pod) not in stays] for node in plain]
     taken = {name for pods in movable for pod in pods for name in pod.requests}
     others = taken.union(*(pod.requests for pod in ((guest, *guests) if guest else guests))) - {resource}
     resources = (resource, *sorted(others), PODS)
@@ -193,11 +204,12 @@ def formulate(
         counts: dict[int, int] = defaultdict(int)
         # Kinds are numbered by the names of their pods, so that the order of the input does not matter.
         for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
-            demand = _demand(pod, resources)
-            key = (demand, costs.get(id(pod), 1.0), places.likeness(pod, number))
+            demand, gang = _demand(pod, resources), gangs.get(id(pod))
+            key = (demand, costs.get(id(pod), 1.0), gang, places.likeness(pod, number))
             if key not in kinds:
                 numbers[key] = len(kinds)
                 kinds[key] = Kind(demand, costs.get(id(pod), 1.0), places.of(pod, number))
+                kinds[key].social, kinds[key].gang = not places.is_simple(pod), gang
             kinds[key].at.setdefault(number, []).append(pod)
             counts[numbers[key]] += 1
         held.append(dict(counts))
@@ -258,7 +270,7 @@ class _Places:
     def likeness(self, pod: Pod, node: int | None) -> object:
         """Equal for pods with the same nodes to go to."""
         own = self._pool(pod, node)
-        if self._is_simple(pod):
+        if self.is_simple(pod):
             return pod.placement, own
         # Others' labels and places matter to it: such pods are alike only within one workload, and within a domain of many
         # nodes, where what one leaves behind another does not.
@@ -274,7 +286,7 @@ class _Places:
         found, pool = self._by_rules(pod.placement), self._pool(pod, node)
         if pool is not None:
             found = self._both(found, self.pools[pool])
-        return found if self._is_simple(pod) else self._by_others(pod, found)
+        return found if self.is_simple(pod) else self._by_others(pod, found)
 
     def _pool(self, pod: Pod, node: int | None) -> str | None:
         """The pool that a pod does not leave; None where it may."""
@@ -285,7 +297,7 @@ class _Places:
         under: dict[tuple[str | None, Hashable], tuple[Share, set[int]]] = {}
         for number, kind in enumerate(kinds):
             pod = next(iter(kind.at.values()))[0] if kind.at else kind.guests[0]
-            if not self._is_simple(pod):
+            if not self.is_simple(pod):
                 for share in Fit(pod, self.layout, self.resource).shares():
                     under.setdefault((share.key, share.rule), (share, set()))[1].add(number)
         domains: dict[str | None, list[str | None]] = {}
@@ -297,9 +309,10 @@ class _Places:
     def of_guest(self, pod: Pod) -> Set[int]:
         """The numbers of the nodes that refuse a pending pod for nothing but a lack of room."""
         found = self._by_rules(pod.placement)
-        return found if self._is_simple(pod) else self._by_others(pod, found)
+        return found if self.is_simple(pod) else self._by_others(pod, found)
 
-    def _is_simple(self, pod: Pod) -> bool:
+    def is_simple(self, pod: Pod) -> bool:
+        """Whether its nodes hang on no other pod."""
         rules = pod.placement
         social = rules.affinity or rules.anti_affinity or rules.spread or rules.host_ports or rules.volume_claims
         # Or the anti-affinity of some pod anywhere is about this one.

@@ -63,6 +63,16 @@ def as_result(plan: Plan, *, details: bool = False) -> dict[str, Any]:
             {"namespace": pod.namespace, "pod": pod.name, "gpus": pod.requests[resource], "node": node}
             for pod, node in plan.wanted
         ],
+        "unplaced": [
+            {
+                "namespace": lack.pod.namespace,
+                "pod": lack.pod.name,
+                "gpus": lack.pod.requests[resource],
+                "reason": str(lack.reason),
+                "detail": lack.detail,
+            }
+            for lack in plan.unplaced
+        ],
         "lower_bound": plan.bound,
         "optimal": plan.proved and plan.bound == len(plan.moves),
         "skipped": [
@@ -70,7 +80,7 @@ def as_result(plan: Plan, *, details: bool = False) -> dict[str, Any]:
                 "namespace": pod.namespace,
                 "pod": pod.name,
                 "node": pod.node,
-                "gpus": pod.requests[resource],
+                "gpus": pod.requests.get(resource, 0),
                 "reason": str(stay.reason),
                 "detail": stay.detail,
             }

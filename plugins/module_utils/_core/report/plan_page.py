@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .glossary import glossary
@@ -29,7 +29,10 @@ from .markup import (
 )
 from .plan_map import plan_map
 from .plan_words import (
+    COUNTED,
+    Reasons,
     bound,
+    by_reason,
     changes,
     cold_starts,
     compared,
@@ -38,11 +41,13 @@ from .plan_words import (
     headline,
     kept,
     limits,
+    refusals_in,
     sentence,
     signed,
     staying,
     wave_words,
     why_stay,
+    why_unplaced,
 )
 from .words import clean, count, number, part, stranded
 
@@ -72,7 +77,7 @@ def plan_page(plan: Mapping[str, Any], *, title: str = "GPU defragmentation plan
     Returns:
         A document without any reference to another one. Every name in it is escaped, and its policy forbids scripts.
     """
-    pieces = (_totals, _slots, plan_map, _moves, _placed, _freed, _stays, _kept, _notes, _inputs)
+    pieces = (_totals, _slots, plan_map, _moves, _placed, _unplaced, _freed, _stays, _kept, _notes, _inputs)
     return document(title, "".join(piece(plan) for piece in pieces))
 
 
@@ -106,7 +111,7 @@ def _tiles(plan: Mapping[str, Any]) -> str:
             ("Slots gained", *_gain(plan), False),
             ("Pods placed", number(len(plan["placed_pods"])), "that wait now", False),
             ("Cold starts", starts or ("unknown" if plan["waves"] else "none"), "of the pods that move, added up", False),
-            ("Pods that must stay", number(len(plan["skipped"])), "each with its reason, below", False),
+            ("Pods that stay for a reason", number(len(plan["skipped"])), "each with its reason, below", False),
         )
     )
 
@@ -209,6 +214,18 @@ def _placed(plan: Mapping[str, Any]) -> str:
     )
 
 
+def _unplaced(plan: Mapping[str, Any]) -> str:
+    """A plan that another version made may have none."""
+    pods = plan.get("unplaced", [])
+    if not pods:
+        return ""
+    return section(
+        "Blocked pods that get no place",
+        "They wait on, and nothing is evicted for them.",
+        _reasons(by_reason(pods), why_unplaced, "Why it gets none"),
+    )
+
+
 def _freed(plan: Mapping[str, Any]) -> str:
     nodes = plan["freed_nodes"]
     return section("Freed nodes", "They hold no GPU pod afterwards.", _node_names(nodes)) if nodes else ""
@@ -217,23 +234,34 @@ def _freed(plan: Mapping[str, Any]) -> str:
 def _stays(plan: Mapping[str, Any]) -> str:
     if not plan["skipped"]:
         return ""
-    reasons = staying(plan)
-    rows = [
-        [text(reason), text(why_stay(reason)), number(len(pods)), number(sum(pod["gpus"] for pod in pods))]
-        for reason, pods in reasons
-    ]
     return section(
         "What stays, and why",
-        "GPU pods that the plan may not move. Each reason can be read off the cluster or was asked for.",
-        table(("Reason", "What it means", "#Pods", "#GPUs"), rows),
-        *(_reason(reason, pods) for reason, pods in reasons),
+        "Pods that the plan may not move, and pods that no other node takes. Each reason can be read off the cluster or was "
+        "asked for.",
+        _reasons(staying(plan), why_stay, "Why it stays"),
     )
 
 
-def _reason(reason: str, pods: list[Mapping[str, Any]]) -> str:
-    rows = [[pod_name(pod), name(pod["node"], 40), number(pod["gpus"]), text(pod["detail"])] for pod in pods[:MOST]]
-    listed = table(("Pod", "Node", "#GPUs", "Why it stays"), rows) + more(len(pods), MOST, "pods")
-    return f"<details><summary>{text(reason)}: {count(len(pods), 'pod')}</summary>{listed}</details>\n"
+def _reasons(reasons: Reasons, meaning: Callable[[str], str], why: str) -> str:
+    """What each reason means and how many pods it holds, then its pods."""
+    rows = [
+        [text(reason), text(meaning(reason)), number(len(pods)), number(sum(pod["gpus"] for pod in pods))]
+        for reason, pods in reasons
+    ]
+    listed = table(("Reason", "What it means", "#Pods", "#GPUs"), rows)
+    return listed + "".join(_reason(reason, pods, why) for reason, pods in reasons)
+
+
+def _reason(reason: str, pods: list[Mapping[str, Any]], why: str) -> str:
+    on_nodes = "node" in pods[0]
+    rows = [
+        [pod_name(pod), *([name(pod["node"], 40)] if on_nodes else []), number(pod["gpus"]), text(pod["detail"])]
+        for pod in pods[:MOST]
+    ]
+    listed = table(("Pod", *(["Node"] if on_nodes else []), "#GPUs", why), rows) + more(len(pods), MOST, "pods")
+    meant = refusals_in(pod["detail"] for pod in pods[:MOST]) if reason in COUNTED else []
+    means = facts(meant) if meant else ""
+    return f"<details><summary>{text(reason)}: {count(len(pods), 'pod')}</summary>{listed}{means}</details>\n"
 
 
 def _kept(plan: Mapping[str, Any]) -> str:

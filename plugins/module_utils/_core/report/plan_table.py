@@ -11,6 +11,7 @@ from typing import Any
 from .lines import TOP, WIDTH, Lines, barred, bullet, columns, joined, more, row, wrapped
 from .plan_words import (
     bound,
+    by_reason,
     changes,
     cold_starts,
     compared,
@@ -22,8 +23,10 @@ from .plan_words import (
     sentence,
     signed,
     staying,
+    staying_pods,
     wave_words,
     why_stay,
+    why_unplaced,
 )
 from .words import clean, count, names, number, shorten
 
@@ -48,6 +51,7 @@ def plan_table(plan: Mapping[str, Any]) -> str:
             _moves(plan),
             _freed(plan),
             _placed(plan),
+            _unplaced(plan),
             _stays(plan),
             _kept(plan),
             _notes(plan),
@@ -120,10 +124,24 @@ def _placed(plan: Mapping[str, Any]) -> Lines:
     return lines + more(len(pods))
 
 
+def _unplaced(plan: Mapping[str, Any]) -> Lines:
+    """A plan that another version made may have none."""
+    pods = plan.get("unplaced", [])
+    if not pods:
+        return []
+    lines = [f"BLOCKED PODS THAT GET NO PLACE ({number(len(pods))})"]
+    for reason, alike in by_reason(pods):
+        lines += wrapped(f"{why_unplaced(reason)}: {count(len(alike), 'pod')}", "  ", "    ")
+        for pod in alike[:FEW]:
+            lines += wrapped(f"{_pod(pod)}: {clean(pod['detail'])}", "    - ", "      ")
+        lines += [f"  {line}" for line in more(len(alike), FEW)]
+    return lines
+
+
 def _stays(plan: Mapping[str, Any]) -> Lines:
     if not plan["skipped"]:
         return []
-    lines = [f"WHAT STAYS AND WHY   {count(len(plan['skipped']), 'GPU pod')}"]
+    lines = [f"WHAT STAYS AND WHY   {staying_pods(plan)}"]
     for reason, pods in staying(plan):
         gpus = count(sum(pod["gpus"] for pod in pods), "GPU")
         lines += wrapped(f"{why_stay(reason)}: {count(len(pods), 'pod')}, {gpus}", "  ", "    ")

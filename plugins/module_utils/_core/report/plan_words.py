@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
-from .words import clean, count, number, percent, reason_words, stranded
+from .words import REASONS, clean, count, number, percent, reason_words, stranded
 
+Reasons: TypeAlias = list[tuple[str, list[Mapping[str, Any]]]]
+"""Pods by reason."""
 VERDICTS = {
     "Recommended": "Worth carrying out",
     "NoFragmentation": "Nothing to do",
@@ -42,7 +45,19 @@ STAYS = {
     "NotReady": "not ready",
     "LastReadyReplica": "the last ready replica of its workload",
     "TooYoung": "younger than pods must be to move",
+    "NoDestination": "free to go, but no other node takes them",
 }
+# Why a blocked pod gets no room (unplaced.Lack), likewise.
+UNPLACED = {
+    "ResourceClaim": "in need of devices by a resource claim, which no plan looks at",
+    "VolumeUnknown": "with a volume of which it is not known where it can be reached",
+    "Count": "beyond the number of pods that was wished",
+    "MaxEvictions": "whose room takes more evictions than are allowed",
+    "BelowGoal": "left out with a plan that frees too few nodes",
+    "NoRoom": "for which no moves make room",
+}
+COUNTED = ("NoDestination", "NoRoom")
+"""Reasons whose details count nodes by what they have against a pod."""
 LIMITS = {
     "total": "in all",
     "per_node": "from one node",
@@ -130,10 +145,31 @@ def why_stay(reason: str) -> str:
     return STAYS.get(reason) or reason_words(reason)
 
 
-def staying(plan: Mapping[str, Any]) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """The pods that must stay by reason, the reason of most pods first; of each, the largest pods first."""
+def why_unplaced(reason: str) -> str:
+    """What a reason for getting no room means, likewise."""
+    return UNPLACED.get(reason) or reason_words(reason)
+
+
+def refusals_in(details: Iterable[str]) -> list[tuple[str, str]]:
+    """The refusals that sentences name, each with what it means."""
+    told = set(re.findall("[A-Za-z]+", " ".join(details)))
+    return [(refusal, words) for refusal, words in REASONS.items() if refusal in told]
+
+
+def staying_pods(plan: Mapping[str, Any]) -> str:
+    """``3 GPU pods``, or ``3 pods`` where some have no GPUs."""
+    return count(len(plan["skipped"]), "GPU pod" if all(pod["gpus"] for pod in plan["skipped"]) else "pod")
+
+
+def staying(plan: Mapping[str, Any]) -> Reasons:
+    """The pods that stay by reason, the reason of most pods first; of each, the largest pods first."""
+    return by_reason(plan["skipped"])
+
+
+def by_reason(pods: list[Mapping[str, Any]]) -> Reasons:
+    """Pods by reason, the reason of most pods first; of each, the largest pods first."""
     reasons: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for pod in sorted(plan["skipped"], key=lambda pod: (-pod["gpus"], pod["namespace"], pod["pod"])):
+    for pod in sorted(pods, key=lambda pod: (-pod["gpus"], pod["namespace"], pod["pod"])):
         reasons[pod["reason"]].append(pod)
     return sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
 

@@ -18,6 +18,8 @@ UNKNOWN = "unknown"
 REASONS = {
     "NotReady": "not ready to run pods",
     "Cordoned": "cordoned, so closed to new pods",
+    "UnhealthyGPU": "some of its GPUs are broken or taken twice",
+    "OtherProduct": "GPUs of another product, where it is not to go",
     "NodeSelector": "not what its node selector asks for",
     "NodeAffinity": "not what its node affinity asks for",
     "Taint": "a taint that it does not tolerate",

@@ -103,6 +103,9 @@ def test_options_reach_the_plan(given: dict[str, Any], name: str, value: Any) ->
     ("given", "field"),
     [
         ({"objective": {"count": ""}}, "objective.count"),
+        ({"objective": {"slot_size": 0}}, "objective.slot_size"),
+        ({"objective": {"slot_size": 1_000_001}}, "objective.slot_size"),
+        ({"objective": {"kind": "free_nodes", "slot_size": 10**400}}, "objective.slot_size"),
         ({"objective": {"count": "1.5"}}, "objective.count"),
         ({"objective": {"count": "²"}}, "objective.count"),
         ({"objective": {"count": "9" * 5000}}, "objective.count"),
@@ -110,6 +113,7 @@ def test_options_reach_the_plan(given: dict[str, Any], name: str, value: Any) ->
         ({"min_pod_age": "inf"}, "min_pod_age"),
         ({"pod_cost": {"default": None}}, "pod_cost[default]"),
         ({"protect": ["a", "b["]}, "protect[1]"),
+        ({"protect": ["a", "nope(@)"]}, "protect[1]"),
         ({"limits": {"total": 0}}, "limits.total"),
     ],
     ids=lambda given: str(given)[:60],

@@ -61,6 +61,30 @@ def test_an_expression_that_cannot_be_read_is_named_by_its_number() -> None:
     assert "\n" not in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("nope(@)", r"calls nope\(\), which is no function of JMESPath"),
+        ("metadata.name && nope(@)", r"calls nope\(\), which"),
+        ("spec.containers[?starts_with(image)]", r"calls starts_with\(\) with 1; it takes 2 arguments"),
+        ("[{a: length(@, @)}]", r"calls length\(\) with 2; it takes 1 argument$"),
+        ("not_null(sort_by(spec.containers, &nope(@)))", r"calls nope\(\), which"),
+        ("not_null()", r"calls not_null\(\) with 0; it takes at least 1 argument$"),
+    ],
+)
+def test_a_call_that_can_never_be_decided_is_refused_by_name_and_protects_nothing(expression: str, told: str) -> None:
+    with pytest.raises(InputError, match=told) as refused:
+        protect(["metadata.none", expression])
+    assert refused.value.field == "protect[1]"
+
+
+@pytest.mark.parametrize(
+    "expression", ["not_null(a, b, metadata.name)", "merge(metadata, spec, status)", "max_by(spec.containers, &image)"]
+)
+def test_functions_are_taken_with_as_many_arguments_as_they_have(expression: str) -> None:
+    assert protect([expression]) is not None
+
+
 def test_a_missing_jmespath_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jmespath", None)
     with pytest.raises(InputError, match=r"^protect: needs the Python package jmespath"):

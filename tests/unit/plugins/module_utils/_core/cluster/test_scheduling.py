@@ -376,7 +376,10 @@ def test_one_term_is_enough_to_keep_pods_apart() -> None:
     [
         ([namespace("x", team="a")], {"matchLabels": {"team": "a"}}, True),
         ([namespace("x", team="b")], {"matchLabels": {"team": "a"}}, False),
-        ([namespace("other", team="a")], {"matchLabels": {"team": "a"}}, False),
+        ([namespace("other", team="a")], {"matchLabels": {"team": "a"}}, True),
+        ([], {"matchLabels": {"team": "a"}}, True),
+        ([], {"matchLabels": {"kubernetes.io/metadata.name": "x", "team": "a"}}, True),
+        ([], {"matchLabels": {"kubernetes.io/metadata.name": "y", "team": "a"}}, False),
         ([], {"matchLabels": {"kubernetes.io/metadata.name": "x"}}, True),
         ([], {"matchLabels": {"kubernetes.io/metadata.name": "y"}}, False),
         ([namespace("x")], {"matchLabels": {"kubernetes.io/metadata.name": "x"}}, True),
@@ -388,6 +391,17 @@ def test_a_namespace_is_chosen_by_its_labels_and_has_its_name_as_one(
     llm = pod("llm", on="n1", namespace="x", labels={"app": "llm"})
     found = refused(*ZONES, *namespaces, llm, me(affinity=apart(near(namespaceSelector=selector))))
     assert found == (["PodAntiAffinity"] if apart_from else [])
+
+
+def test_what_a_namespace_is_labelled_is_not_guessed_no_pod_gets_in_by_it() -> None:
+    term = near(namespaceSelector={"matchLabels": {"team": "a"}})
+    llm = pod("llm", on="n1", namespace="x", labels={"app": "llm"})
+    repelling = pod("llm", on="n1", namespace="x", labels={"app": "llm"}, affinity=apart(term))
+    mine = me(labels={"app": "llm"})
+    assert refused(*ZONES, llm, me(affinity=together(term))) == ["PodAffinity"]
+    assert refused(*ZONES, me(labels={"app": "llm"}, affinity=together(term))) == ["PodAffinity"]
+    assert refused(*ZONES, repelling, mine) == ["PodAntiAffinity"]
+    assert refused(*ZONES, namespace("default"), repelling, mine) == []
 
 
 def test_a_pod_on_a_node_neither_needs_nor_repels_itself() -> None:

@@ -30,7 +30,7 @@ FLEET = [*NODES, *PODS]
 CPU = node("cpu", None, ready="True")
 
 
-def packing(selector: str = "gpu=a100", *, evictor: Object = EVICTOR, **args: Any) -> Object:
+def packing(selector: str = "gpu=a100", *, evictor: Object | None = None, **args: Any) -> Object:
     return policy(profile(evictor=evictor, HighNodeUtilization={**PACKING, **args}), nodeSelector=selector)
 
 

@@ -548,3 +548,11 @@ def test_a_namesake_of_another_api_group_is_passed_over(version: str | None, kin
     cluster = decode([raw])
     assert (cluster.kinds == {kind}) is read
     assert bool(cluster.nodes or cluster.workloads or cluster.budgets) is read
+
+
+@pytest.mark.parametrize("priority", [2**31, -(2**31) - 1, 10**400, 10**5000], ids=["above", "below", "huge", "endless"])
+def test_a_priority_that_the_api_cannot_have_is_refused_by_pod_and_field(priority: int) -> None:
+    with pytest.raises(InputError, match="32 bits") as refused:
+        decode([node("n1"), pod("p", 1, "n1", namespace="x", priority=priority)])
+    assert (refused.value.object, refused.value.field) == ("Pod x/p", "spec.priority")
+    assert decode([pod("p", 1, priority=2**31 - 1)]).pending[0].priority == 2**31 - 1

@@ -234,13 +234,18 @@ def check(tiny: Tiny, found: dict[str, Any], best: int | None) -> None:
     ("wish", "score"),
     [
         ({"kind": "slots", "slot_size": 2, "count": 1}, Slots(2)),
+        ({"kind": "slots", "slot_size": 3, "count": 1}, Slots(3)),
         ({"kind": "slots", "slot_size": 4, "count": 1}, Slots(4)),
+        ({"kind": "slots", "slot_size": 5, "count": 1}, Slots(5)),
+        ({"kind": "slots", "slot_size": 6, "count": 1}, Slots(6)),
+        ({"kind": "slots", "slot_size": 7, "count": 1}, Slots(7)),
         ({"kind": "slots", "slot_size": 8, "count": 1}, Slots(8)),
+        ({"kind": "slots", "slot_size": 3, "count": 2}, Slots(3)),
         ({"kind": "slots", "slot_size": 4, "count": 2}, Slots(4)),
         ({"kind": "free_nodes", "count": 1}, EmptyNodes()),
         ({"kind": "free_nodes", "count": 2}, EmptyNodes()),
     ],
-    ids=["a slot of 2", "a slot of 4", "a slot of 8", "two slots of 4", "a node", "two nodes"],
+    ids=[*(f"a slot of {size}" for size in range(2, 9)), "two slots of 3", "two slots of 4", "a node", "two nodes"],
 )
 def test_the_exact_solver_takes_the_fewest_evictions_and_the_heuristic_hardly_more(wish: dict[str, Any], score: Score) -> None:
     tally = Tally()

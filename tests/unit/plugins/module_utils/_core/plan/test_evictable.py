@@ -13,10 +13,13 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.model imp
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.evictable import Reason, Rules, Stay, Staying, staying
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.snapshot.redact import hash_names, reduce
 from ansible_collections.gpuops.defrag.tests.unit.builders import (
+    NODE_NAME,
+    REQUIRED,
     Object,
     budget,
     claim,
     laid_out,
+    namespace,
     node,
     pod,
     pod_of,
@@ -455,6 +458,25 @@ def test_what_was_not_read_is_noted() -> None:
     )
     read = [workload("ReplicaSet", "llm", 2), budget("b", LLM, allowed=1)]
     assert found(*of_two(), *read)[1].notes == ()
+
+
+@pytest.mark.parametrize(
+    ("selector", "known", "noted"),
+    [
+        ({"matchLabels": {"team": "a"}}, [], True),
+        ({"matchLabels": {"team": "a"}}, [namespace("default")], False),
+        ({"matchLabels": {"kubernetes.io/metadata.name": "x"}}, [], False),
+        ({}, [], False),
+    ],
+    ids=["labels of namespaces that were not read", "read", "names", "all of them"],
+)
+@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
+def test_that_labels_of_namespaces_were_not_read_is_noted_where_pods_go_by_them(
+    kind: str, selector: Object, known: list[Object], noted: bool
+) -> None:
+    term = {"topologyKey": NODE_NAME, "labelSelector": {}, "namespaceSelector": selector}
+    notes = found(*of_two(affinity={kind: {REQUIRED: [term]}}), *known)[1].notes
+    assert any(note.startswith("labels of namespaces were not read: pod anti-affinity") for note in notes) == noted
 
 
 def test_a_budget_that_cannot_be_counted_keeps_its_pods() -> None:

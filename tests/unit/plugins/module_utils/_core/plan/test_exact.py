@@ -10,8 +10,8 @@ import pytest
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.cluster.pools import survey
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.selectors import EVERYTHING
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.exact import Proof, available, solve
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.heuristic import Outcome
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.heuristic import solve as quick
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.moves import Outcome
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.problem import Goal, Problem, formulate
 from ansible_collections.gpuops.defrag.tests.unit.builders import GPU, Object, laid_out, node, packed, pod, serving
 

@@ -3,52 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.heuristic import Outcome, lower_bound, options, solve
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.problem import Amounts, Goal, Kind, Problem
-from ansible_collections.gpuops.defrag.tests.unit.builders import laid_out, node, pod
-
-Pods = Sequence[tuple[int, int]]
-(LIKE_ANY,) = laid_out([node("n1"), pod("p", 1, "n1")]).pods["n1"]
-
-
-def problem(
-    nodes: Sequence[int],
-    pods: Pods,
-    *,
-    size: int | None = 8,
-    count: int | None = None,
-    costs: Sequence[float] = (),
-    places: Sequence[set[int]] = (),
-    needs: Amounts | None = None,
-) -> Problem:
-    """Nodes with so many GPUs, each pod (GPUs, node) a kind of its own unless alike; needs are (GPUs, pods)."""
-    free = list(nodes)
-    kinds: dict[object, Kind] = {}
-    held: list[dict[int, int]] = [{} for _node in nodes]
-    for index, (gpus, at) in enumerate(pods):
-        cost = costs[index] if costs else 1.0
-        where = frozenset(places[index] if places else range(len(nodes)))
-        kind = kinds.setdefault((gpus, cost, where), Kind((gpus, 1), cost, where))
-        kind.at.setdefault(at, []).append(LIKE_ANY)
-        number = list(kinds.values()).index(kind)
-        held[at][number] = held[at].get(number, 0) + 1
-        free[at] -= gpus
-    return Problem(
-        goal=Goal(size, count),
-        resources=("gpu", "pods"),
-        names=[f"n{number}" for number in range(len(nodes))],
-        free=[(gpus, 100) for gpus in free],
-        kinds=list(kinds.values()),
-        held=held,
-        bare=frozenset(number for number, found in enumerate(held) if not found),
-        stuck=frozenset(),
-        gainers=frozenset(range(len(nodes))) if needs else None,
-        needs=needs,
-    )
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.heuristic import solve
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.moves import Outcome
+from ansible_collections.gpuops.defrag.tests.unit.plugins.module_utils._core.plan.problems import Pods, problem
 
 
 def moves(found: Outcome) -> set[tuple[int, int]]:
@@ -94,37 +55,33 @@ def test_as_much_as_is_wished_or_else_the_most_there_is(count: int | None, gaine
 
 
 @pytest.mark.parametrize(
-    ("nodes", "pods", "size", "gained", "fewest"),
+    ("nodes", "pods", "size", "expected"),
     [
-        ([8, 8], [(1, 0), (3, 1), (3, 1)], 8, 1, 1),
-        ([8, 8], [(1, 0), (3, 1), (3, 1)], 8, 2, 3),
-        ([8, 8], [(1, 0), (1, 0), (1, 0), (1, 1)], 4, 1, 1),
-        ([8], [(8, 0)], 4, 1, 0),
-        ([8, 8], [(1, 0), (2, 0), (5, 1)], None, 1, 1),
-        ([8, 8], [(1, 0), (2, 0), (5, 1)], None, 2, 3),
-        ([8, 8], [(1, 0), (5, 1)], 8, 0, 0),
+        # Beyond a whole slot of 3 a pod of 4 takes one GPU, and that is to spare on node 1.
+        ([8, 8], [(4, 0), (2, 0), (4, 1)], 3, {(0, 1)}),
+        # Node 0 has three to spare once the 4 has left it: two of them for the 2 of node 2.
+        ([8, 8, 8], [(4, 0), (4, 1), (2, 2), (2, 2)], 5, {(0, 1), (2, 0)}),
+        # The 1 makes way for the 4, and goes to where the 4 was.
+        ([8, 4], [(4, 0), (1, 1)], 5, {(0, 1), (1, 0)}),
+        # The 4 may only go where the 1s leave no room: so two 2s leave node 0.
+        ([8, 8, 8], [(4, 0), (2, 0), (2, 0), (6, 1), (6, 2)], 3, {(0, 1), (0, 2)}),
     ],
+    ids=["beyond whole slots", "a source takes what it has to spare", "a swap", "smaller pods"],
 )
-def test_the_lower_bound_is_what_must_leave_wherever_it_goes(
-    nodes: list[int], pods: Pods, size: int | None, gained: int, fewest: int
-) -> None:
-    found = problem(nodes, pods, size=size)
-    assert lower_bound(found, options(found), gained) == fewest
+def test_slots_of_odd_sizes(nodes: list[int], pods: Pods, size: int, expected: set[tuple[int, int]]) -> None:
+    found = solve(problem(nodes, pods, size=size))
+    assert moves(found) == expected
+    assert len(found.moves) == len(expected)
 
 
-def test_for_one_pod_a_level_is_the_cheapest_set_that_makes_room_in_every_resource() -> None:
-    found = problem([8, 8], [(1, 0), (4, 0), (3, 0), (8, 1)], costs=[1, 9, 1, 1], needs=(4, 1))
-    (option, *_more) = options(found)
-    kinds = [found.kinds[kind].demand[0] for kind, _number in option.kinds]
-    assert (option.node, option.cost, sorted(kinds)) == (1, 1.0, [8])
-    found = problem([8], [(1, 0), (4, 0), (3, 0)], costs=[1, 9, 1], needs=(4, 1))
-    (option,) = options(found)
-    assert (option.cost, sorted(found.kinds[kind].demand[0] for kind, _number in option.kinds)) == (2.0, [1, 3])
-    assert lower_bound(found, options(found), 1) == 1
+def test_of_the_cheapest_pods_those_leave_that_find_a_place() -> None:
+    found = solve(problem([8, 8], [(2, 0), (2, 0), (6, 1)], size=3, costs=[1, 2, 1], places=[{0}, {1}, {1}]))
+    assert (moves(found), found.cost) == ({(0, 1)}, 2.0)
 
 
-def test_a_node_with_very_many_pods_is_still_looked_at_quickly() -> None:
-    many = [(1, 0)] * 200
-    found = problem([200, 200], many, costs=[1 + index / 1000 for index in range(200)], needs=(60, 1))
-    (option,) = (option for option in options(found) if option.node == 0)
-    assert sum(number for _kind, number in option.kinds) == 60
+def test_nothing_moves_where_as_much_is_lost_as_is_gained() -> None:
+    # The 2 finds room only where the 4 of node 1 makes way, which costs node 2 a slot; what node 1 has does not count.
+    places = [{1}, {1, 2}, {1}, {2}]
+    found = problem([3, 8, 8], [(2, 0), (4, 1), (3, 1), (4, 2)], size=3, places=places)
+    assert moves(solve(found)) == {(0, 1), (1, 2)}
+    assert solve(replace(found, gainers=frozenset({0, 2}))).moves == []

@@ -16,8 +16,8 @@ from ansible_collections.gpuops.defrag.tests.unit.builders import Object, measur
 
 KEYS = [
     "schema_version", "plan_id", "verdict", "message", "resource_name", "objective", "solver", "before", "after", "waves",
-    "evictions", "cost_seconds", "freed_nodes", "slots_gained", "placed_pods", "lower_bound", "optimal", "skipped",
-    "nodes_kept", "limits", "notes",
+    "evictions", "cost_seconds", "freed_nodes", "slots_gained", "placed_pods", "unplaced", "lower_bound", "optimal",
+    "skipped", "nodes_kept", "limits", "notes",
 ]  # fmt: skip
 
 

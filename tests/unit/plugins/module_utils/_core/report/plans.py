@@ -20,6 +20,7 @@ def planned(
     layouts: Iterable[str],
     *waves: Sequence[Move],
     place: Sequence[Move] = (),
+    lack: Sequence[Stay] = (),
     stays: Sequence[Stay] = (),
     more: Sequence[dict[str, Any]] = (),
     objective: tuple[str, int, int | str] = ("slots", 8, "max"),
@@ -32,6 +33,7 @@ def planned(
         layouts: As :func:`clusters.held` reads them; pods are named by their node and place, "gpu-0-1".
         waves: Moves.
         place: Pending pods of ``more`` that get a node.
+        lack: Blocked pods of ``more`` that get none.
         stays: Pods that must stay.
         more: Objects besides.
         objective: Kind, slot size and count.
@@ -59,6 +61,7 @@ def planned(
         "freed_nodes": _freed(before, after),
         "slots_gained": {size: after["slots"][size] - before["slots"][size] for size in before["slots"]},
         "placed_pods": [_named(known[name]) | {"node": node} for name, node in place],
+        "unplaced": [_named(known[name]) | {"reason": reason, "detail": detail} for name, reason, detail in lack],
         "lower_bound": sum(map(len, waves)),
         "optimal": bool(waves),
         "skipped": [
@@ -141,6 +144,7 @@ def hostile() -> dict[str, Any]:
         ["8: 4"],
         [(f"{name}a-0", f"{name}b"), (f"{name}a-1", f"{name}c")],
         place=[(HOSTILE, f"{name}a")],
+        lack=[(HOSTILE, HOSTILE, HOSTILE)],
         stays=[("gpu-0-0", HOSTILE, HOSTILE)],
         more=[*nodes, pending],
         message=HOSTILE,
@@ -161,6 +165,7 @@ def long_names() -> dict[str, Any]:
         ["8: 4"],
         [(f"{node}-a-1", f"{node}-b")],
         place=[("w" * 253, f"{node}-a")],
+        lack=[("w" * 253, "NoRoom", f"needs 16 GPUs; pool {'P' * 63} has 8 free, no moves make room for it: 3 Taint")],
         stays=[(f"{node}-b-0", "SingleReplica", f"ReplicaSet {'s' * 63}/{'r' * 253} wants 1")],
         more=[*nodes, pod("w" * 253, 16, namespace="s" * 63)],
         nodes_kept=[{"node": f"{node}-b", "reason": f"{'s' * 63}/{'p' * 253} stays: it is not ready"}],
@@ -210,6 +215,28 @@ PLANS = {
         "Blocked",
         "nothing can be gained: 3 of 3 GPU pods must stay",
         stays=[("gpu-0-0", "SingleReplica", "ReplicaSet team/llm wants 1"), ("gpu-0-1", "NotReady", "it is not ready")],
+    ),
+    "blocked for all reasons": nothing(
+        "Blocked",
+        "nothing can be gained: 1 of 3 pods must stay, no node takes 2 (InsufficientGPU, OtherProduct)",
+        objective=("free_nodes", 8, "max"),
+        stays=[
+            ("gpu-0-0", "NoDestination", "no node takes it: 3 OtherProduct, 2 InsufficientGPU, 1 Taint"),
+            ("gpu-0-1", "NoDestination", "no node takes it: 3 OtherProduct, 2 InsufficientGPU, 1 Taint"),
+            ("web", "BarePod", "it has no controller that would bring it back"),
+        ],
+        more=[_on(pod("web", 0), "gpu-0")],
+        nodes_kept=[{"node": "gpu-0", "reason": "team/web stays: it has no controller; 2 more of its pods stay too"}],
+    ),
+    "blocked pods get no place": nothing(
+        "Blocked",
+        "no moves make room for any of the 2 blocked pods: 1 NoRoom, 1 ResourceClaim",
+        objective=("blocked_pods", 8, "max"),
+        more=[pod("large", 8), pod("small", 4)],
+        lack=[
+            ("large", "NoRoom", "needs 8 GPUs; pool A100 has 2 free, at most 2 on one node; no moves make room for it: 2 Taint"),
+            ("small", "ResourceClaim", "it asks for devices by resource claim nic; where there are such is not looked at"),
+        ],
     ),
     "not applicable": nothing("NotApplicable", "the input holds no node; dump nodes and pods together", layouts=()),
     "all full": nothing("NoFragmentation", "every node is full or empty", layouts=["8: 8"]),

@@ -178,6 +178,24 @@ def test_what_stays_is_told_by_reason_and_pod() -> None:
     assert "SingleReplica: 1 pod Pod Node GPUs Why it stays team/gpu-0-0 gpu-0 4 ReplicaSet team/llm wants 1" in text
 
 
+def test_pods_that_no_node_takes_are_told_with_what_nodes_have_against_them() -> None:
+    text = said(PLANS["blocked for all reasons"], "What stays, and why")
+    assert "Pods that the plan may not move, and pods that no other node takes." in text
+    assert "NoDestination free to go, but no other node takes them 2 6" in text
+    assert "team/gpu-0-0 gpu-0 4 no node takes it: 3 OtherProduct, 2 InsufficientGPU, 1 Taint" in text
+    assert "OtherProduct GPUs of another product, where it is not to go Taint a taint that it does not tolerate" in text
+    assert "team/web gpu-0 0 it has no controller" in text
+
+
+def test_blocked_pods_that_get_no_place_are_told_with_why() -> None:
+    text = said(PLANS["blocked pods get no place"], "Blocked pods that get no place")
+    assert "NoRoom for which no moves make room 1 8" in text
+    assert "team/large 8 needs 8 GPUs; pool A100 has 2 free" in text
+    assert "Taint a taint that it does not tolerate" in text
+    assert "team/small 4 it asks for devices by resource claim nic" in text
+    assert "Blocked pods" not in " ".join(Page(plan_page(simple())).sections)
+
+
 def test_nodes_that_are_not_emptied_are_told_with_why() -> None:
     kept = [{"node": "n1", "reason": "it gains no slot"}, {"node": "n2", "reason": "it gains no slot"}]
     assert said(simple(nodes_kept=kept), "Nodes that are not emptied").endswith("Which it gains no slot. 2 n1 n2")

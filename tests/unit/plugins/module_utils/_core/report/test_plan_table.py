@@ -128,6 +128,25 @@ def test_what_stays_is_told_by_reason_the_commonest_first() -> None:
     ]
 
 
+def test_pods_that_no_node_takes_are_told_with_what_nodes_have_against_them() -> None:
+    assert section(PLANS["blocked for all reasons"], "WHAT STAYS AND WHY   3 pods")[:3] == [
+        "  free to go, but no other node takes them: 2 pods, 6 GPUs",
+        "    - team/gpu-0-0 on gpu-0: no node takes it: 3 OtherProduct, 2 InsufficientGPU, 1 Taint",
+        "    - team/gpu-0-1 on gpu-0: no node takes it: 3 OtherProduct, 2 InsufficientGPU, 1 Taint",
+    ]
+
+
+def test_blocked_pods_that_get_no_place_are_told_with_why() -> None:
+    assert section(PLANS["blocked pods get no place"], "BLOCKED PODS THAT GET NO PLACE (2)") == [
+        "  for which no moves make room: 1 pod",
+        "    - team/large: needs 8 GPUs; pool A100 has 2 free, at most 2 on one node; no moves make",
+        "      room for it: 2 Taint",
+        "  in need of devices by a resource claim, which no plan looks at: 1 pod",
+        "    - team/small: it asks for devices by resource claim nic; where there are such is not",
+        "      looked at",
+    ]
+
+
 def test_of_the_pods_that_stay_the_largest_are_named() -> None:
     names = ["gpu-0-0", "gpu-0-1", "gpu-0-2", "gpu-0-3"]
     plan = planned(["8: 1+1+4+2"], stays=[(name, "NotReady", "it is not ready") for name in names])

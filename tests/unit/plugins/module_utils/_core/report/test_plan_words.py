@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.evictable import Reason
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.unplaced import Lack
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.plan_words import (
     STAYS,
+    UNPLACED,
     bound,
     cold_starts,
     goal,
@@ -93,3 +95,4 @@ def test_the_verdict_comes_with_its_sentence(verdict: str, words: str) -> None:
 
 def test_every_reason_to_stay_has_words() -> None:
     assert set(STAYS) == set(Reason)
+    assert set(UNPLACED) == set(Lack)
