@@ -31,3 +31,14 @@ def test_bad_input_is_told_with_the_name_of_the_filter() -> None:
         scheduler_packs({})
     with pytest.raises(AnsibleFilterError, match="scheduler_packs: gpus_per_node: is 0"):
         scheduler_packs({}, gpus_per_node=0)
+    with pytest.raises(AnsibleFilterError, match=r"scheduler_configuration: .*fit_weight.*int"):
+        scheduler_configuration({"fit_weight": "heavy"})
+    with pytest.raises(AnsibleFilterError, match="scheduler_configuration: wait: there is no such setting"):
+        scheduler_configuration({"wait": 1})
+    with pytest.raises(AnsibleFilterError, match="scheduler_configuration: settings are a mapping"):
+        scheduler_configuration([])
+
+
+def test_numbers_may_be_text_as_the_command_line_gives_them() -> None:
+    text = {"fit_weight": "17", "default_spreading": "true", "gpus_per_node": "8", "balanced_allocation_weight": "0"}
+    assert scheduler_configuration(text) == scheduler_configuration({"fit_weight": 17, "default_spreading": True})
