@@ -83,7 +83,7 @@ class Destinations:
             # Two are enough: one of them is another node than the pod's own.
             takers = roomy = list(islice(self._with_room(kind), 2))
             if roomy and (kind.social or self._reserved):
-                fit = Fit(next(iter(at.values()))[0], self._layout, self._resource)
+                fit = Fit(at[min(at)][0], self._layout, self._resource)
                 takers = list(islice(self._taking(kind, fit), 2))
             by_fit = self._by_fit if kind.social or takers != roomy else None
             everywhere: list[Refusals] = []
