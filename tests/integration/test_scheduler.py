@@ -229,4 +229,7 @@ def test_soft_taints_steer_past_packing(fit_weight: int, plane: ControlPlane, cl
     for number in range(NODES):
         if f"g{number}" != meant:
             clear.patch(f"/api/v1/nodes/g{number}", {"spec": {"taints": [soft]}})
+    # The scheduler hears of nodes in order: where a pod gets in by the last change, all the others are known.
+    clear.patch(f"/api/v1/nodes/{meant}", {"metadata": {"labels": {"changed": f"last-{fit_weight}"}}})
+    assert fill(clear, 1, name="probe", nodeSelector={"changed": f"last-{fit_weight}"}) == {meant: 1}
     assert fill(clear, 1, name="steered") == {meant: 1}
