@@ -201,8 +201,9 @@ class _Execution:
 
     def _remember(self) -> bool:
         """Read the state; where it cannot be understood, what is in flight is not known, and nothing is touched."""
+        text = self.actions.load()
         try:
-            self.state = read_state(self.actions.load())
+            self.state = read_state(text)
         except InputError as error:
             told = "what is in flight is not known; put the ConfigMap right, or delete it once nothing is"
             self.outcome.stop("StateUnknown", f"ConfigMap gpuops-defrag: {error}: {told}")
@@ -499,7 +500,7 @@ class _Execution:
         note = f"moved from {move.source}, to go to {move.target}: plan {self.order.plan_id}"
         self.actions.tell(_about("Pod", move.namespace, move.pod, move.uid), "Defragmenting", note)
 
-    def _kept(self, flight: Flight, reason: str, detail: str, verdict: str, *) -> None:
+    def _kept(self, flight: Flight, reason: str, detail: str, verdict: str) -> None:
         """A pod that did not leave: the wave ends."""
         move, outcome = flight.move, self.outcome
         outcome.reasons.append({"reason": reason, "detail": detail, "namespace": move.namespace, "pod": move.pod})
@@ -625,13 +626,14 @@ class _Execution:
         since = datetime.fromtimestamp(self.actions.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for name in marks.add:
             close = self.manner.cordon and not cluster.nodes[name].unschedulable
-            labels = {reclaim.LABEL: "true"} | ({steer.CORDONED: "reclaimable"} if close else {})
+            labels: dict[str, str | None] = {reclaim.LABEL: "true"}
+            labels |= {steer.CORDONED: "reclaimable"} if close else {}
             if self.actions.mark_node(name, labels, {reclaim.SINCE: since}, True if close else None):
                 self.outcome.written.append(name)
             self.actions.tell(_about("Node", None, name, ""), "Reclaimable", "it holds no pods but those that every node has")
         for name in marks.remove:
             ours = cluster.nodes[name].labels.get(steer.CORDONED) == "reclaimable"
-            gone: dict[str, str | None] = {reclaim.LABEL: None} | ({steer.CORDONED: None} if ours else {})
+            gone: dict[str, str | None] = dict.fromkeys((reclaim.LABEL, steer.CORDONED) if ours else (reclaim.LABEL,))
             if self.actions.mark_node(name, gone, {reclaim.SINCE: None}, False if ours else None):
                 self.outcome.written.append(name)
 
