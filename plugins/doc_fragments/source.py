@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    # Together with kubernetes.core.k8s_auth_options, which says how the live cluster is reached.
+    # Together with kubernetes.core.k8s_auth_options, which says how the live cluster is reached, and LIVE below.
     DOCUMENTATION = r"""
 options:
   src:
@@ -16,6 +16,21 @@ options:
         with several outputs after one another is read as one.
       - Nodes and pods are needed. The more of the other kinds named in the notes it holds, the more can be told.
     type: path
+  resource_version:
+    description:
+      - From which state on the live cluster may answer. V(0) lets the API server answer from memory, possibly with a state
+        from a moment ago, which spares it on large clusters. By default it answers with the newest state.
+    type: str
+notes:
+  - Write a file with
+    C(kubectl get nodes,pods,pdb,rs,deploy,sts,ds,jobs,ns,pvc,pv,sc,pc,hpa -A -o json | gzip > cluster.json.gz), or with
+    M(gpuops.defrag.gpu_snapshot), which leaves out what must not leave the cluster.
+  - The rights that reading a live cluster needs are in C(policies/rbac/reader.yaml) of the collection.
+"""
+
+    # The live cluster, for modules that also write to it.
+    LIVE = r"""
+options:
   cluster_uid:
     description:
       - The uid of the namespace C(kube-system) of the cluster that is meant. If another cluster answers, the module fails.
@@ -32,16 +47,7 @@ options:
         connection breaks is made again, five times at the most.
     type: int
     default: 60
-  resource_version:
-    description:
-      - From which state on the live cluster may answer. V(0) lets the API server answer from memory, possibly with a state
-        from a moment ago, which spares it on large clusters. By default it answers with the newest state.
-    type: str
 notes:
-  - Write a file with
-    C(kubectl get nodes,pods,pdb,rs,deploy,sts,ds,jobs,ns,pvc,pv,sc,pc,hpa -A -o json | gzip > cluster.json.gz), or with
-    M(gpuops.defrag.gpu_snapshot), which leaves out what must not leave the cluster.
-  - The rights that reading a live cluster needs are in C(policies/rbac/reader.yaml) of the collection.
   - If options and environment name different clusters, such as O(kubeconfig) beside E(K8S_AUTH_HOST), the module fails
     before it asks any of them.
 requirements:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from ._core.errors import InputError
 from ._core.execution.order import Move
+from ._core.execution.record import read_state
 from ._core.execution.steer import TAINT
 from ._core.execution.surge import Deployment, read_deployment
 from ._core.kube.decode import decode, epoch
@@ -438,3 +439,25 @@ class LiveActions:
 
     def _meta(self) -> dict[str, Any]:
         return {"namespace": self.namespace, "name": NAME, "labels": dict(_LABELS)}
+
+
+def cooling(live: Live, namespace: str) -> tuple[dict[str, float], list[str]]:
+    """What was moved and is to be left alone, and until when; and what is not known of it.
+
+    Args:
+        live: The connection.
+        namespace: Where the ConfigMap is.
+    """
+    try:
+        found = live.send("get", f"/api/v1/namespaces/{namespace}/configmaps/{NAME}")
+    except RefusedError as error:
+        if error.status == 404:
+            return {}, []
+        if error.status == 403:
+            return {}, [f"may not get ConfigMap {namespace}/{NAME}: what was moved a moment ago is not known"]
+        raise InputError(str(error), source=live.name) from None
+    try:
+        state = read_state((found.get("data") or {}).get(KEY) or None)
+    except InputError as error:
+        return {}, [f"ConfigMap {namespace}/{NAME}: {error}: what was moved a moment ago is not known"]
+    return state.cooling(time.time() if live.now is None else live.now), []

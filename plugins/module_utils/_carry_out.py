@@ -26,6 +26,7 @@ from ._core.kube.selectors import LabelSelector
 from ._core.plan.evictable import staying
 from ._core.plan.gangs import gang_of
 from ._core.plan.workloads import Workloads, active_pods, wished, workload_of
+from ._kubernetes import RefusedError
 
 POLL = 1.0
 """Seconds between two looks at what is waited for."""
@@ -105,6 +106,18 @@ class Outcome:
         self.verdict, self.message = verdict, message
 
 
+class StoppedError(InputError):
+    """A run ended by an error of the cluster.
+
+    Attributes:
+        outcome: What was done until then.
+    """
+
+    def __init__(self, error: Exception, outcome: Outcome) -> None:
+        self.outcome = outcome
+        super().__init__(str(error))
+
+
 def carry_out(actions: Actions, order: Order, manner: Manner, *, check: bool = False) -> Outcome:
     """Carry out the next wave of a plan, and finish or undo first what a run that died has left.
 
@@ -118,7 +131,7 @@ def carry_out(actions: Actions, order: Order, manner: Manner, *, check: bool = F
         check: Only say what would be done.
 
     Raises:
-        InputError: The cluster does not answer, or a right is missing.
+        StoppedError: The cluster does not answer, or a right is missing.
     """
     execution = _Execution(actions, order, manner)
     if check:
@@ -132,11 +145,13 @@ def carry_out(actions: Actions, order: Order, manner: Manner, *, check: bool = F
         # Whoever has it cleans up.
         execution.outcome.stop("Locked", str(error))
         return execution.outcome
-    except BaseException:
+    except BaseException as error:
         try:
             execution.clean()
         finally:
             actions.release()
+        if isinstance(error, (InputError, RefusedError)):
+            raise StoppedError(error, execution.outcome) from error
         raise
     actions.release()
     return execution.outcome
@@ -657,6 +672,54 @@ class _Execution:
 
     def _save(self) -> None:
         self.actions.save(self.state.to_json(self.actions.now()))
+
+
+def as_result(outcome: Outcome, order: Order) -> dict[str, Any]:
+    """An outcome as plain data: what the module returns."""
+    return {
+        "changed": outcome.changed,
+        "verdict": outcome.verdict,
+        "message": outcome.message,
+        "done": outcome.done,
+        "plan_id": order.plan_id,
+        "wave": outcome.wave,
+        "waves": len(order.waves),
+        "retry_after": outcome.retry_after,
+        "evicted": outcome.evicted,
+        "landed": outcome.landed,
+        "strays": outcome.strays,
+        "unready": outcome.unready,
+        "reasons": outcome.reasons,
+        "recovered": outcome.recovered,
+        "steering": outcome.steering,
+        "nodes_written": len(outcome.written),
+        "reclaimable": {"added": list(outcome.reclaimable.add), "removed": list(outcome.reclaimable.remove)},
+        "planned": {
+            "evictions": sum(map(len, order.waves)),
+            "freed_nodes": list(order.freed_nodes),
+            "slots_gained": dict(order.slots_gained),
+        },
+        "realized": outcome.realized,
+        "notes": outcome.notes,
+    }
+
+
+def diff_of(outcome: Outcome) -> list[dict[str, str]]:
+    """Taints while the wave lasts, and labels that stay, before and after."""
+    steered = sorted({name for step in outcome.steering for name in step})
+    marks = outcome.reclaimable
+    parts = {
+        "taints of nodes while the wave lasts": ("", "".join(f"{name}: {steer.TAINT.key}\n" for name in steered)),
+        "labels of nodes": (
+            "".join(f"{name}: {reclaim.LABEL}\n" for name in marks.remove),
+            "".join(f"{name}: {reclaim.LABEL}\n" for name in marks.add),
+        ),
+    }
+    return [
+        {"before_header": header, "after_header": header, "before": before, "after": after}
+        for header, (before, after) in parts.items()
+        if before != after
+    ]
 
 
 def _deployment(workload: str) -> tuple[str, str]:

@@ -53,6 +53,7 @@ PLAN_ARGUMENTS: dict[str, dict[str, Any]] = {
     "time_limit": {"type": "float", "default": 30.0},
     "seed": {"type": "int", "default": 0},
     "now": {"type": "str"},
+    "state_namespace": {"type": "str", "default": "kube-system"},
     "details": {"type": "bool", "default": False},
 }
 
