@@ -207,6 +207,7 @@ class _Execution:
         wave = self._next(cluster)
         if wave is not None:
             outcome.wave = wave + 1
+            outcome.message = f"wave {wave + 1} of {len(self.order.waves)} would be carried out"
             pods, found = self._steps(wave, cluster)
             for step in found:
                 outcome.steering.append(sorted(self._repelling(cluster, pods, step)))
