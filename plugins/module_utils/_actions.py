@@ -424,7 +424,7 @@ class LiveActions:
             "reportingInstance": self.holder[:128],
         }
         with suppress(RefusedError, InputError):
-            self.live.send("post", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", body, busy=())
+            self.live.send("post", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", body, once=True)
 
     def _find(self, path: str) -> dict[str, Any] | None:
         try:

@@ -111,6 +111,14 @@ EVERYTHING: tuple[Kind, ...] = (
     _NODES,
 )
 """What planning looks at too: what a snapshot keeps."""
+PROTECTING: tuple[Kind, ...] = (
+    _kind("Namespace", "/api/v1/namespaces"),
+    _kind("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", optional=False),
+    *(kind for kind in EVERYTHING if kind.group in ("apps", "batch", "autoscaling")),
+    _kind("ReplicationController", "/api/v1/replicationcontrollers"),
+    _PODS,
+)
+"""What protection looks at: whose pods they are, and what protects them."""
 
 
 class RefusedError(Exception):
@@ -229,17 +237,43 @@ class Live:
             if not following:
                 return
 
-    def _get(self, path: str, **query: Any) -> dict[str, Any]:
+    def ask(self, path: str, *, once: bool = False, **query: Any) -> tuple[dict[str, Any] | None, str]:
+        """One answer; or None and why there is none, where it may not be read or is not there.
+
+        ``once`` is for what may well not answer: it is not asked for again, and no answer is no error.
+
+        Raises:
+            InputError: The server does not answer.
+        """
+        try:
+            return self._get(path, 1 if once else ATTEMPTS, **query), ""
+        except ApiException as error:
+            if not once and error.status not in (403, 404):
+                raise self._failure(error, path) from None
+            return None, str(self._failure(error, path))
+        except InputError as error:
+            if not once:
+                raise
+            return None, str(error)
+
+    def _get(self, path: str, attempts: int = ATTEMPTS, **query: Any) -> dict[str, Any]:
         """One answer, whole and parsed; asked for again while the server is busy or the line breaks."""
         try:
-            return self._request("get", path, _BUSY, **query)
+            return self._request("get", path, _BUSY, attempts, **query)
         except ApiException as error:
             if error.status == _EXPIRED:
                 raise _ExpiredError from None
             raise
 
     def send(
-        self, method: str, path: str, body: Any = None, *, content: str = "application/json", busy: Sequence[int] = _BUSY
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content: str = "application/json",
+        busy: Sequence[int] = _BUSY,
+        once: bool = False,
     ) -> dict[str, Any]:
         """One request that may write, and its answer; sent again while the server is away, so it must bear to be made twice.
 
@@ -249,13 +283,14 @@ class Live:
             body: What is sent.
             content: Its content type.
             busy: The answers upon which it is sent again.
+            once: It is not sent again, whatever becomes of it.
 
         Raises:
             RefusedError: The server says no.
             InputError: It does not answer.
         """
         try:
-            return self._request(method, path, busy, body=body, content_type=content)
+            return self._request(method, path, () if once else busy, 1 if once else ATTEMPTS, body=body, content_type=content)
         except ApiException as error:
             if not error.status:
                 raise self._failure(error, path) from None
@@ -263,11 +298,11 @@ class Live:
             told = f"{method.upper()} {path} answers {error.status}: {_message(error)}"
             raise RefusedError(error.status, told, float(after) if after.isdecimal() else None) from None
 
-    def _request(self, method: str, path: str, busy: Sequence[int], **query: Any) -> dict[str, Any]:
+    def _request(self, method: str, path: str, busy: Sequence[int], attempts: int, **query: Any) -> dict[str, Any]:
         given = {name: value for name, value in query.items() if value is not None}
         wait, waited = FIRST_WAIT, 0.0
         for attempt in count(1):
-            last = attempt >= ATTEMPTS and waited >= self.patience
+            last = attempt >= attempts and (attempts == 1 or waited >= self.patience)
             asked = 0.0
             try:
                 answer = self.client.request(method, path, serialize=False, _request_timeout=self.timeout, **given)
@@ -285,7 +320,7 @@ class Live:
             except (HTTPError, OSError, ValueError, RecursionError) as error:
                 # ValueError: half an answer, which no parser takes.
                 if last:
-                    told = f"{method.upper()} {path} fails {attempt} times: {_short(error)}"
+                    told = f"{method.upper()} {path} fails{f' {attempt} times' if attempt > 1 else ''}: {_short(error)}"
                     raise InputError(f"{told}; {_SERVER}, or give a longer request_timeout", source=self.name) from None
             pause = max(wait, asked)
             time.sleep(pause)
@@ -331,6 +366,25 @@ def connect(params: Params) -> Live:
     )
     _identify(live, params["cluster_uid"])
     return live
+
+
+def reach(params: Params, url: str, ca_cert: str | None, validate_certs: bool) -> Live:
+    """A connection to another part of the cluster than its API server, with the same credentials.
+
+    Raises:
+        InputError: Options and environment name different credentials, or they cannot be read.
+    """
+    if MISSING:
+        raise InputError(f"asking {url} needs {MISSING}; install it")
+    if conflict := contradiction(params, os.environ):
+        raise InputError(conflict)
+    # Its certificate is seldom of the cluster's authority.
+    given = {**params, "host": url, "validate_certs": validate_certs, "ca_cert": ca_cert or params.get("ca_cert")}
+    try:
+        client = _client(given)
+    except Exception as error:  # As in connect().
+        raise InputError(f"cannot connect: {_short(error)}; give api_key or kubeconfig", source=url) from None
+    return Live(client=client, name=url, page_size=1, timeout=params["request_timeout"], resource_version=None)
 
 
 def _client(params: Params) -> Any:

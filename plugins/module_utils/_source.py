@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ._kubernetes import EVERYTHING, LIVE_ARGUMENTS, MEASURING, Kind, Live, connect
+from ._kubernetes import EVERYTHING, LIVE_ARGUMENTS, MEASURING, PROTECTING, Kind, Live, connect
 from ._snapshot import read_objects
 
-__all__ = ["EVERYTHING", "MEASURING", "SOURCE_ARGUMENTS", "File", "Live", "open_source"]
+__all__ = ["EVERYTHING", "MEASURING", "PROTECTING", "SOURCE_ARGUMENTS", "File", "Live", "open_source"]
 
 T = TypeVar("T")
 NO_CLUSTER: dict[str, str | None] = {"server": None, "uid": None}

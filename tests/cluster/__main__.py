@@ -10,7 +10,7 @@ import json
 import time
 from pathlib import Path
 
-from . import fleet
+from . import descheduler, fleet
 from .kubelets import Kubelets
 from .plane import ControlPlane
 from .programs import programs
@@ -60,11 +60,38 @@ def kubelets(arguments: argparse.Namespace) -> None:
         print(f"the kubelets of {arguments.name} run")
 
 
+def chart(arguments: argparse.Namespace) -> None:
+    """Copy the descheduler's chart, as if it were the version asked for."""
+    print(descheduler.copy_chart(arguments.folder, arguments.version, lacking=arguments.lacking))
+
+
+def deschedule(arguments: argparse.Namespace) -> None:
+    """Run the installed descheduler once."""
+    print(descheduler.as_json(descheduler.run_installed(arguments.kubeconfig, arguments.namespace, arguments.release)))
+
+
+def stick(arguments: argparse.Namespace) -> None:
+    """Leave a Helm release as if helm had been killed."""
+    descheduler.stick(arguments.kubeconfig, arguments.namespace, arguments.release)
+
+
+def objects(arguments: argparse.Namespace) -> None:
+    """Name everything that is on a cluster and stays unless somebody removes it."""
+    print("\n".join(descheduler.objects(arguments.kubeconfig)))
+
+
 def _taint(text: str) -> dict[str, str]:
     """A taint as kubectl writes it: KEY=VALUE:EFFECT or KEY:EFFECT."""
     named, effect = text.rsplit(":", 1)
     key, value = f"{named}=".split("=")[:2]
     return {"key": key, "value": value, "effect": effect}
+
+
+def schedule(arguments: argparse.Namespace) -> None:
+    """Start a cluster's scheduler anew, with a configuration or its defaults, and say where it listens."""
+    plane = ControlPlane(CLUSTERS / arguments.name)
+    plane.schedule_by(arguments.config.resolve() if arguments.config else None)
+    print(plane.scheduler_url)
 
 
 def down(arguments: argparse.Namespace) -> None:
@@ -101,9 +128,30 @@ def main() -> None:
     play.add_argument("name")
     play.add_argument("kubeconfig", type=Path, help="its current context is the cluster")
     play.add_argument("--nodes", required=True, metavar="SELECTOR", help="labels of the fake nodes")
+    scheduler = commands.add_parser("scheduler", help="start the scheduler of a cluster anew")
+    scheduler.set_defaults(run=schedule)
+    scheduler.add_argument("name")
+    scheduler.add_argument("--config", type=Path, help="a KubeSchedulerConfiguration; without it, Kubernetes' defaults")
     stop = commands.add_parser("down", help="stop a cluster, or the kubelets of one")
     stop.set_defaults(run=down)
     stop.add_argument("name", nargs="?", default="play")
+    copy = commands.add_parser("chart", help="copy the descheduler's chart")
+    copy.set_defaults(run=chart)
+    copy.add_argument("folder", type=Path)
+    copy.add_argument("version", help="of chart and program, as 0.36.0")
+    copy.add_argument("--lacking", action="append", default=[], metavar="RESOURCE", help="grant no right to it")
+    for run, told in (
+        (deschedule, "run the installed descheduler once, and tell what it did as JSON"),
+        (stick, "leave a Helm release as if helm had been killed in an upgrade"),
+    ):
+        installed = commands.add_parser(run.__name__, help=told)
+        installed.set_defaults(run=run)
+        installed.add_argument("kubeconfig", type=Path)
+        installed.add_argument("namespace")
+        installed.add_argument("release", help="its name, which its CronJob or Deployment bears")
+    every = commands.add_parser("objects", help="name all objects of a cluster that last")
+    every.set_defaults(run=objects)
+    every.add_argument("kubeconfig", type=Path)
     commands.add_parser("list", help="list the clusters").set_defaults(run=show)
     commands.add_parser("build", help="build the programs").set_defaults(run=lambda arguments: print(programs()))
     arguments = parser.parse_args()

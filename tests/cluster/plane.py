@@ -56,6 +56,11 @@ class ControlPlane:
         return f"https://127.0.0.1:{self.state['ports']['api']}"
 
     @property
+    def scheduler_url(self) -> str:
+        """Where the scheduler listens."""
+        return f"https://127.0.0.1:{self.state['ports']['scheduler']}"
+
+    @property
     def authority(self) -> Path:
         """The certificate to check the API server's by."""
         return self.folder / "certificates" / "ca.crt"
@@ -119,6 +124,17 @@ class ControlPlane:
         self.state["processes"][part] = processes.start(command, self.folder / "logs" / f"{part}.log")
         self._save()
 
+    def schedule_by(self, configuration: Path | None) -> None:
+        """Start the scheduler anew with a KubeSchedulerConfiguration, whose kubeconfig it needs to name; None for its defaults.
+
+        Raises:
+            NotReadyError: It does not come up with that; its log is in the folder.
+        """
+        self.kill("scheduler")
+        self.state["scheduled_by"] = configuration and str(configuration)
+        self.run("scheduler")
+        wait_until(lambda: self._healthy("scheduler"), "scheduler healthy", alive=lambda: self.running)
+
     def _save(self) -> None:
         (self.folder / "state.json").write_text(json.dumps(self.state, indent=1))
 
@@ -153,6 +169,7 @@ class ControlPlane:
 
     def _commands(self) -> dict[str, list[str | Path]]:
         built, ports, certificates = programs(), self.state["ports"], self.folder / "certificates"
+        scheduled_by = self.state.get("scheduled_by")
         etcd = f"http://127.0.0.1:{ports['etcd']}"
         peer = f"http://127.0.0.1:{ports['etcd-peer']}"
         fast = ["--leader-elect=false", "--bind-address=127.0.0.1", f"--cert-dir={certificates}"]
@@ -207,6 +224,8 @@ class ControlPlane:
                 "--kube-api-qps=500",
                 "--kube-api-burst=1000",
                 *fast,
+                # It then looks at neither --kubeconfig nor --kube-api-….
+                *([f"--config={scheduled_by}"] if scheduled_by else []),
             ],
             "kwok": [
                 built / "kwok",

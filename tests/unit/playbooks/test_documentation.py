@@ -19,6 +19,8 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._source import SOURC
 
 ROOT = Path(__file__).resolve().parents[3]
 OPTIONS = {"audit": AUDIT_ARGUMENTS, "plan": PLAN_ARGUMENTS}
+# Playbooks of roles: they share a page, which leaves the roles' own variables to their READMEs.
+OF_ROLES = ("deploy", "uninstall")
 ROW = re.compile(r"^\| `(\w+)` \| (?:`(.+?)`)? ?\|", re.MULTILINE)
 ANSIBLES_OWN = {"ansible_play_hosts", "ansible_playbook_python", "hostvars", "lookup", "omit"}
 
@@ -57,7 +59,7 @@ def told(name: str) -> dict[str, str]:
 
 
 def test_every_playbook_has_its_page() -> None:
-    assert {path.stem for path in (ROOT / "playbooks").glob("*.yml")} == OPTIONS.keys()
+    assert {path.stem for path in (ROOT / "playbooks").glob("*.yml")} == OPTIONS.keys() | set(OF_ROLES)
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -65,6 +67,17 @@ def test_the_variables_told_are_those_that_the_playbook_reads(name: str) -> None
     plays = playbook(name)
     read = {found.name for text in templates(plays) for found in Environment().parse(text).find_all(nodes.Name)}
     assert set(told(name)) == read - set(named(plays)) - ANSIBLES_OWN
+
+
+def test_the_page_of_the_playbooks_of_roles_tells_what_they_read_besides_the_roles_variables() -> None:
+    files = [ROOT / f"playbooks/{name}.yml" for name in OF_ROLES] + [ROOT / "playbooks/tasks/identity.yml"]
+    plays = [yaml.safe_load(file.read_text()) for file in files]
+    read = {found.name for text in templates(plays) for found in Environment().parse(text).find_all(nodes.Name)}
+    own = re.compile("_|" + "|".join(f"{path.name}_" for path in (ROOT / "roles").iterdir()))
+    ours = {name for name in read - set(named(plays)) - ANSIBLES_OWN if not own.match(name)}
+    assert set(told("deploy")) == ours - {"query"}
+    for name, play in zip(OF_ROLES, plays, strict=False):
+        assert play[0]["hosts"] == f"{{{{ {name}_hosts | default('{told('deploy')[f'{name}_hosts']}') }}}}"
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -72,12 +72,19 @@ def solve(problem: Problem, count: int, hint: Outcome | None, *, seconds: float,
         total = sum(map(len, kind.at.values())) + len(kind.guests)
         for node, pods in kind.at.items():
             leave[number, node] = model.new_int_var(0, len(pods), f"leave_{number}_{node}")
-        for node in sorted(kind.nodes):
+        # Who comes to a node that one like it has left is one that stays: none of a gang that goes.
+        for node in sorted(kind.nodes - kind.at.keys() if kind.gang else kind.nodes):
             fitting = min(total - len(kind.at.get(node, ())), _most(problem, number, node))
             if fitting > 0:
                 come[number, node] = model.new_int_var(0, fitting, f"come_{number}_{node}")
         left = sum(variable for (each, _node), variable in leave.items() if each == number)
         model.add(left + len(kind.guests) == sum(variable for (each, _node), variable in come.items() if each == number))
+    gangs: dict[str, Any] = {}
+    for (number, node), variable in leave.items():
+        kind = problem.kinds[number]
+        if kind.gang is not None:
+            goes = gangs.setdefault(kind.gang, model.new_bool_var(f"gang_{kind.gang}"))
+            model.add(variable == len(kind.at[node]) * goes)
     changes: dict[int, list[tuple[int, Any]]] = {}
     for variables, sign in ((come, 1), (leave, -1)):
         for (number, node), variable in variables.items():

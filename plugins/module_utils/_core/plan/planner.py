@@ -17,7 +17,7 @@ from ..kube.model import Cluster, Pod
 from .evictable import Stay
 from .options import PlanOptions
 from .problem import Goal
-from .schedule import PodMove, in_waves
+from .schedule import PodMove
 from .search import Found, Search
 from .unplaced import Unplaced, unknown, unplaced, urgent_first
 from .verdict import held_nodes, holders, verdict_of, why
@@ -78,11 +78,11 @@ def make_plan(cluster: Cluster, wish: PlanOptions) -> Plan:
     found = _found(search, before)
     steps = found.steps
     sources = {step.source for step in steps}
-    waves = in_waves(cluster, wish.audit.resource, steps, wish.limits, search.staying.begin, search.staying.gang)
+    waves = found.waves
     after_cluster = _after(cluster, steps, found.wanted)
     after = measure(after_cluster, wish.audit) if steps or found.wanted else before
     emptied = [n for n in after.survey.nodes if n.node.name in sources and not n.pods]
-    worth = bool(steps or found.wanted) and len(emptied) >= wish.min_nodes_freed
+    worth = bool(found.wanted if wish.kind == "blocked_pods" else steps) and len(emptied) >= wish.min_nodes_freed
     if not worth:
         waves, after, after_cluster, sources = [], before, cluster, set()
     lacking = unplaced(search, found, before, after, carried_out=worth) if wish.kind == "blocked_pods" else []

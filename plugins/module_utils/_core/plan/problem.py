@@ -70,6 +70,7 @@ class Kind:
         at: Its pods by node number, dearest to keep last.
         guests: Pending pods of the kind, all of which are to get in.
         social: Its nodes hang on which other pods are where.
+        gang: The gang that all of them belong to, which moves whole or not at all.
     """
 
     demand: Amounts
@@ -78,6 +79,7 @@ class Kind:
     at: dict[int, list[Pod]] = field(default_factory=dict)
     guests: list[Pod] = field(default_factory=list)
     social: bool = False
+    gang: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,7 @@ def formulate(
     guest: Pod | None = None,
     guests: Sequence[Pod] = (),
     plain: Sequence[Node] = (),
+    gangs: Mapping[int, str] | None = None,
 ) -> Problem:
     """The problem of a cluster.
 
@@ -182,11 +185,13 @@ def formulate(
         guest: A pending pod that the gain is for: it counts only where this pod is then taken.
         guests: Pending pods all of which are to get in; nothing else is gained.
         plain: Nodes without GPUs, which may take pods that ask for none.
+        gangs: The gang of each pod that moves only with one, by ``id()``.
     """
+    gangs = gangs or {}
     movable = [[pod for pod in layout.pods[n.node.name] if id(pod) not in stays] for n in nodes]
     if all(resource in pod.requests for pods in movable for pod in pods):
         plain = ()
-    movable += [[] for _node in plain]
+    movable += [[pod for pod in layout.pods[node.name] if id(pod) in gangs and id(pod) not in stays] for node in plain]
     taken = {name for pods in movable for pod in pods for name in pod.requests}
     others = taken.union(*(pod.requests for pod in ((guest, *guests) if guest else guests))) - {resource}
     resources = (resource, *sorted(others), PODS)
@@ -199,11 +204,12 @@ def formulate(
         counts: dict[int, int] = defaultdict(int)
         # Kinds are numbered by the names of their pods, so that the order of the input does not matter.
         for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name)):
-            demand = _demand(pod, resources)
-            key = (demand, costs.get(id(pod), 1.0), places.likeness(pod, number))
+            demand, gang = _demand(pod, resources), gangs.get(id(pod))
+            key = (demand, costs.get(id(pod), 1.0), gang, places.likeness(pod, number))
             if key not in kinds:
                 numbers[key] = len(kinds)
-                kinds[key] = Kind(demand, costs.get(id(pod), 1.0), places.of(pod, number), social=not places.is_simple(pod))
+                kinds[key] = Kind(demand, costs.get(id(pod), 1.0), places.of(pod, number))
+                kinds[key].social, kinds[key].gang = not places.is_simple(pod), gang
             kinds[key].at.setdefault(number, []).append(pod)
             counts[numbers[key]] += 1
         held.append(dict(counts))

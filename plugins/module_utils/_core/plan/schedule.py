@@ -110,8 +110,11 @@ def in_waves(
     limits: Limits,
     begin: Callable[[], Callable[[Pod], bool]],
     gangs: Gangs = NO_GANGS,
-) -> list[list[PodMove]]:
-    """The moves in waves. Within a wave nothing counts on what leaves in the same wave; the largest pods go first.
+) -> list[list[PodMove]] | None:
+    """The moves in waves, the largest pods of each first; None where the scheduler's rules let no waves hold them all.
+
+    In a wave each move is possible while none of the others has begun, and when all of them are done: so in flight they
+    may overtake each other.
 
     Args:
         cluster: As it is before the first move.
@@ -124,7 +127,7 @@ def in_waves(
     told = list(units(moves, gangs))
     waves = _waves(cluster, resource, told, limits, begin, gangs, overtaking=True)
     # Where pods have rules about one another, one that overtook may stand in another's way; in their order none does.
-    return waves if waves is not None else _waves(cluster, resource, told, limits, begin, gangs, overtaking=False) or []
+    return waves if waves is not None else _waves(cluster, resource, told, limits, begin, gangs, overtaking=False)
 
 
 def _waves(
@@ -137,13 +140,13 @@ def _waves(
     *,
     overtaking: bool,
 ) -> list[list[PodMove]] | None:
-    """Waves; None if with overtaking there came none in which the rest could go on."""
+    """Waves; None if there came none in which the rest could go on."""
     layout, crowded = Layout(cluster), Layout(cluster)
     waves = []
     while waiting:
         allows = begin()
         within = Allowance(limits, gangs)
-        wave: list[PodMove] = []
+        going: list[list[PodMove]] = []
         left: list[list[PodMove]] = []
         for unit in waiting:
             # In the crowd all that leave in this wave are still where they were, and what waits has its place already: so
@@ -154,21 +157,19 @@ def _waves(
                 crowded.add(move.pod, move.target)
             if may_go and all(allows(move.pod) for move in unit):
                 within.count(unit)
-                wave += unit
+                going.append(unit)
             else:
                 left.append(unit)
-        done = _made(layout, resource, sorted(wave, key=lambda m: _by_size(m, resource))) or _made(layout, resource, wave)
+        # One alone is what is left where several would disturb each other.
+        done = _made(layout, resource, going) or _made(layout, resource, going[:1])
         if not done:
-            if overtaking:
-                return None
-            raise AssertionError("a feasible order has a first move that every limit allows")
-        for move in wave:
-            crowded.remove(move.pod, move.source)
-        for unit in left:
+            return None
+        chosen = {id(move) for move in done}
+        for unit in waiting:
             for move in unit:
-                crowded.remove(move.pod, move.target)
+                crowded.remove(move.pod, move.source if id(move) in chosen else move.target)
         waves.append(done)
-        waiting = left
+        waiting = [unit for unit in waiting if id(unit[0]) not in chosen]
     return waves
 
 
@@ -180,17 +181,50 @@ def _is_taken(layout: Layout, resource: str, move: PodMove) -> bool:
     return not Fit(move.pod, layout, resource).refusals(layout.cluster.nodes[move.target])
 
 
-def _made(layout: Layout, resource: str, wave: list[PodMove]) -> list[PodMove]:
-    """The moves, made one after the other in the layout; none where one of them is refused when its turn comes."""
-    for number, move in enumerate(wave):
+def _made(layout: Layout, resource: str, going: Sequence[list[PodMove]]) -> list[PodMove]:
+    """The moves of a wave in the order that they are told in, made in the layout; none where they disturb each other."""
+    listed = [move for unit in going for move in unit]
+    for wave in (sorted(listed, key=lambda move: _by_size(move, resource)), listed):
+        if _none_gone(layout, resource, wave) and _one_by_one(layout, resource, wave):
+            return wave
+    return []
+
+
+def _none_gone(layout: Layout, resource: str, wave: list[PodMove]) -> bool:
+    """Whether each would be taken while all are still where they were, the earlier ones at their new places too."""
+    came: list[PodMove] = []
+    for move in wave:
         if not _is_taken(layout, resource, move):
-            for made in wave[:number]:
-                layout.remove(made.pod, made.target)
-                layout.add(made.pod, made.source)
-            return []
+            break
+        layout.add(move.pod, move.target)
+        came.append(move)
+    for move in came:
+        layout.remove(move.pod, move.target)
+    return len(came) == len(wave)
+
+
+def _one_by_one(layout: Layout, resource: str, wave: list[PodMove]) -> bool:
+    """Make the moves one after the other; whether each is taken then, and also if it comes last. If not, none is made."""
+    made: list[PodMove] = []
+    for move in wave:
+        if not _is_taken(layout, resource, move):
+            break
         layout.remove(move.pod, move.source)
         layout.add(move.pod, move.target)
-    return wave
+        made.append(move)
+    if len(made) == len(wave) and all(_comes_last(layout, resource, move) for move in wave):
+        return True
+    for move in reversed(made):
+        layout.remove(move.pod, move.target)
+        layout.add(move.pod, move.source)
+    return False
+
+
+def _comes_last(layout: Layout, resource: str, move: PodMove) -> bool:
+    layout.remove(move.pod, move.target)
+    taken = _is_taken(layout, resource, move)
+    layout.add(move.pod, move.target)
+    return taken
 
 
 @dataclass(slots=True)

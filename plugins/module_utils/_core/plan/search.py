@@ -22,7 +22,7 @@ from .moves import Outcome
 from .options import PlanOptions
 from .problem import Cap, Goal, Problem, formulate
 from .release import Option, lower_bound, options
-from .schedule import PodMove, ordered, units
+from .schedule import PodMove, in_waves, ordered, units
 
 COLD_START = 180.0
 """Seconds from scheduled to Ready that a pod costs where nothing is known: a 70B model takes about so long."""
@@ -40,21 +40,26 @@ class Found:
     """Moves that the scheduler would make, every one of them when its turn comes.
 
     Attributes:
+        steps: The moves, one after the other.
+        waves: The same moves in waves.
         gained: Slots or nodes gained.
         bound: No moves gain as much with fewer evictions.
         proved: Nothing is cheaper.
         wanted: Pending pods that get room, and where.
         solver: Which solver found them.
         notes: What came in the way.
+        attempts: So many plans were made until the scheduler refused no move.
     """
 
     steps: list[PodMove] = field(default_factory=list)
+    waves: list[list[PodMove]] = field(default_factory=list)
     gained: int = 0
     bound: int = 0
     proved: bool = True
     wanted: list[tuple[Pod, str]] = field(default_factory=list)
     solver: str = "heuristic"
     notes: list[str] = field(default_factory=list)
+    attempts: int = 1
 
 
 class Search:
@@ -124,6 +129,7 @@ class Search:
             guest=guest,
             guests=guests,
             plain=seen.plain,
+            gangs=self.staying.gang,
         )
 
     # Solving.
@@ -146,7 +152,9 @@ class Search:
         unit = all(kind.cost == 1.0 for kind in problem.kinds)
         wished = problem.goal.count
         found.proved = unit and len(outcome.moves) <= found.bound
-        if not self._may_be_exact(problem) or (self.wish.solver == "auto" and found.proved and outcome.gained == wished):
+        # The heuristic moves pods of a gang as if each were alone.
+        sure = found.proved and outcome.gained == wished and not any(kind.gang for kind in problem.kinds)
+        if not self._may_be_exact(problem) or (self.wish.solver == "auto" and sure):
             return outcome, found
         aim = max(outcome.gained, 1) if wished is None else wished
         climbing = wished is None
@@ -198,6 +206,19 @@ class Search:
 
     def moves(self, goal: Goal, guest: Pod | None = None, spent: int = 0) -> Found:
         """Moves for a goal, so many evictions having been planned before."""
+        settled = set(self.settled)
+        found = self._moves(goal, guest, spent)
+        if found.attempts > 1 and self._may_be_exact(self.problem or self.formulate(goal, guest)):
+            # What the scheduler forbade the exact solver's plans it may not forbid those of the heuristic.
+            mine, seconds, self.settled, self.seconds = self.settled, self.seconds, settled, 0.0
+            other = self._moves(goal, guest, spent)
+            self.seconds = seconds
+            if (-other.gained, len(other.steps)) < (-found.gained, len(found.steps)):
+                return other
+            self.settled = mine
+        return found
+
+    def _moves(self, goal: Goal, guest: Pod | None, spent: int) -> Found:
         problem = whole = self.problem = self.formulate(goal, guest)
         certain, known = problem.certain, options(problem)
         most = None if self.wish.max_evictions is None else self.wish.max_evictions - spent
@@ -219,13 +240,23 @@ class Search:
                 problem, certain = self.formulate(problem.goal, guest), False
                 known = options(problem)
                 continue
+            waves = None if cap else self._in_waves(steps)
+            if cap is None and waves is None:
+                # In flight the moves would disturb each other.
+                notes.append("some moves would disturb each other; the plan aims at less")
+                self.settled |= {id(pod) for step in steps for pod in self.staying.members(step.pod)}
+                problem, certain = replace_count(self.formulate(goal, guest), outcome.gained // 2), False
+                known = options(problem)
+                continue
             if cap is None:
                 if not certain:
                     # What other pods forbid now they may not forbid once they have moved.
                     anywhere = replace(whole, gainers=None) if guest else whole
                     found.bound = min(found.bound, lower_bound(anywhere, options(anywhere), outcome.gained))
                 found.proved = found.proved and len(steps) in (chosen, found.bound)
-                found.steps, found.notes = steps, notes
+                found.steps, found.waves, found.notes, found.attempts = steps, waves or [], notes, attempt
+                if len(steps) > chosen and not guest:
+                    found.gained = self._gain(steps, problem)
                 return found
             certain = False
             problem.caps.append(cap)
@@ -233,6 +264,25 @@ class Search:
                 notes.append(f"{ROUNDS} plans had a move that other pods forbid; the plan aims at less")
                 problem = replace_count(problem, outcome.gained // 2)
         raise AssertionError("what aims at nothing is never refused")
+
+    def _in_waves(self, steps: Sequence[PodMove]) -> list[list[PodMove]] | None:
+        return in_waves(self.cluster, self.resource, steps, self.wish.limits, self.staying.begin, self.staying.gang)
+
+    def _gain(self, steps: Sequence[PodMove], problem: Problem) -> int:
+        """What the moves gain, with those that went along."""
+
+        def have() -> int:
+            found = 0
+            for name in problem.names if problem.gainers is None else (problem.names[n] for n in problem.gainers):
+                node = self.cluster.nodes[name]
+                bare = all(pod.unmovable_companion for pod in self.layout.pods[name])
+                gpus = node.allocatable.get(self.resource, 0)
+                found += problem.slots(self.layout.room(node, self.resource)) if problem.goal.slot_size else bool(gpus and bare)
+            return found
+
+        before = have()
+        with self._moved(steps):
+            return have() - before
 
     def _in_turn(self, steps: list[PodMove], problem: Problem) -> tuple[list[PodMove], PodMove | None, Cap | None]:
         """The moves in an order in which the scheduler makes each of them.
@@ -362,7 +412,11 @@ class Search:
         fit, gpus = self._fit(pod), pod.requests.get(self.resource, 0)
         numbers = {name: number for number, name in enumerate(problem.names)}
         found = []
-        for node in (*(n.node for n in self.found.nodes), *(() if gpus else self.found.plain)):
+        own = next((n.pool for n in self.found.nodes if n.node.name == pod.node), None)
+        at_home = gpus and not self.wish.across_products
+        takers = [n.node for n in self.found.nodes if n.usable and n.healthy and (not at_home or n.pool == own)]
+        takers += [] if gpus else [node for node in self.found.plain if node.ready and not node.unschedulable]
+        for node in takers:
             number = numbers.get(node.name)
             free = tuple(self.layout.room(node, resource) for resource in problem.resources)
             room = 0 if number is None else problem.room(number, free)
@@ -399,16 +453,23 @@ class Search:
                 for step in more.steps:
                     self.layout.remove(step.pod, step.source)
                     self.layout.add(step.pod, step.target)
-                    self.settled.add(id(step.pod))
-                found.steps += more.steps
                 found.notes += more.notes
                 node = self._taker(pod) if more.steps else None
-                if node is not None:
+                # All moves together, whether those before have got in by then or not.
+                waves = self._in_waves([*found.steps, *more.steps]) if node else None
+                if node and waves is not None:
+                    self.settled |= {id(step.pod) for step in more.steps}
+                    found.steps, found.waves = [*found.steps, *more.steps], waves
                     found.gained += 1
                     # Room for one of several pods takes no more evictions than room for them all.
                     found.bound, found.solver = max(found.bound, more.bound), more.solver
-                elif self.over_budget:
-                    self.too_dear.add(id(pod))
+                else:
+                    node = None
+                    for step in reversed(more.steps):
+                        self.layout.remove(step.pod, step.target)
+                        self.layout.add(step.pod, step.source)
+                    if self.over_budget:
+                        self.too_dear.add(id(pod))
             if node is not None:
                 self.layout.add(pod, node)
                 self.settled.add(id(pod))
@@ -458,10 +519,12 @@ class Search:
             steps, refused, cap = self._in_turn(steps, problem)
             if refused is None:
                 wanted, cap = self._seated(steps, problem, proof.guests)
-                if cap is None:
+                waves = None if cap else self._in_waves(steps)
+                if waves is not None:
                     wanted.sort(key=lambda each: order[id(each[0])])
                     bound = ceil(proof.bound - 1e-6) if unit and certain else 0
-                    return Found(steps, len(pods), min(bound, len(steps)), proof.optimal and unit and certain, wanted, "exact")
+                    best = proof.optimal and unit and certain
+                    return Found(steps, waves, len(pods), min(bound, len(steps)), best, wanted, "exact")
             if cap is None:
                 return None
             problem.caps.append(cap)

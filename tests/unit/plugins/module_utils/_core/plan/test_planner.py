@@ -562,6 +562,96 @@ def test_within_few_evictions_one_dear_pod_is_moved_where_two_cheap_ones_would_b
     assert moves(found) == {"dear: n1 > n3"}
 
 
+# What a plan must not count on.
+
+
+def near(app: str, key: str = NODE_NAME) -> Any:
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+    return {"affinity": {"podAffinity": {REQUIRED: [term]}}}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_nothing_is_evicted_for_a_pod_that_is_not_let_in_all_the_same(solver: str) -> None:
+    zones = [node("n0", labels={ZONE: "a"}), node("n1", labels={ZONE: "b"})]
+    objects = [*zones, of_app("y", "y", "n0"), pod("x", 4, "n1"), pod("q", 8, **near("y", ZONE))]
+    found = planned(objects, kind="blocked_pods", solver=solver)
+    assert (found["verdict"], found["waves"], found["placed_pods"]) == ("Blocked", [], [])
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_no_move_counts_on_a_blocked_pod_that_may_not_have_got_in_yet(solver: str) -> None:
+    objects = [
+        *(node(f"n{number}", labels={ZONE: zone}) for number, zone in enumerate("aabba")),
+        of_app("s", "s0", "n0", 4),
+        pod("s1", 4, "n1"),
+        pod("b2", 6, "n2"),
+        of_app("m", "m", "n2", **near("q0", ZONE)),
+        pod("b3", 8, "n3"),
+        pod("b4", 7, "n4"),
+        pod("q0", 8, labels={"app": "q0"}, priority=10),
+        pod("q1", 2, nodeSelector={ZONE: "b"}, priority=1),
+    ]
+    found = planned(objects, kind="blocked_pods", solver=solver)
+    assert (moves(found), [placed["pod"] for placed in found["placed_pods"]]) == ({"s0: n0 > n1"}, ["q0"])
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_pod_that_is_let_in_beside_another_does_not_go_in_the_wave_in_which_that_leaves(solver: str) -> None:
+    objects = [
+        *(node(f"n{number}") for number in range(4)),
+        of_app("lead", "a", "n1", 4),
+        of_app("b", "b", "n0", **near("lead")),
+        *(pod(name, gpus, on) for name, gpus, on in (("x1", 1, "n0"), ("x2", 4, "n2"), ("x3", 8, "n3"))),
+    ]
+    waves = planned(objects, slot_size=7, solver=solver)["waves"]
+    assert [[move["pod"] for move in wave] for wave in waves] == [["b"], ["a"]]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    "target",
+    [node("n2", product="B"), node("n2", 7, capacity=8, product="A"), node("n2", product="A", unschedulable=True)],
+    ids=["another product", "broken GPUs", "cordoned"],
+)
+def test_a_member_that_goes_along_goes_only_where_any_pod_may(solver: str, target: Object) -> None:
+    anywhere: Any = {"tolerations": [{"operator": "Exists"}]}
+    objects = [
+        *(node(name, product="A") for name in ("n0", "n1", "n3")),
+        target,
+        serving("a", "n0", 1, owner="PyTorchJob/g", **anywhere),
+        serving("b", "n1", 2, owner="PyTorchJob/g", **anywhere),
+        *(pod(name, gpus, on) for name, gpus, on in (("x1", 6, "n1"), ("x2", 2, "n2"), ("x3", 7, "n3"))),
+    ]
+    assert planned(objects, rules=GANGS, kind="free_nodes", solver=solver)["waves"] == []
+
+
+@pytest.mark.parametrize("count", [1, None])
+@pytest.mark.parametrize("kind", ["slots", "free_nodes"])
+def test_the_exact_solver_finds_places_for_a_whole_gang(kind: str, count: int | None) -> None:
+    objects = [
+        *(node(f"n{number}") for number in range(4)),
+        serving("a", "n0", 4, owner="PyTorchJob/g"),
+        serving("b", "n1", 1, owner="PyTorchJob/g"),
+        *(pod(name, gpus, on) for name, gpus, on in (("x2", 4, "n2"), ("x3", 8, "n3"))),
+    ]
+    for solver in ("auto", "exact"):
+        found = planned(objects, rules=GANGS, kind=kind, count=count, solver=solver)
+        assert moves(found) == {"a: n0 > n2", "b: n1 > n0"}
+        assert found["optimal"]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_gang_whose_members_disturb_each_other_in_flight_stays(solver: str) -> None:
+    gang: Any = {"owner": "PyTorchJob/g"}
+    objects = [
+        *(node(f"n{number}") for number in range(4)),
+        serving("a", "n0", 4, labels={"app": "lead"}, **gang),
+        serving("b", "n1", 1, **gang, **near("lead")),
+        *(pod(name, gpus, on) for name, gpus, on in (("x1", 1, "n1"), ("x2", 4, "n2"), ("x3", 8, "n3"))),
+    ]
+    assert planned(objects, rules=GANGS, slot_size=7, solver=solver)["verdict"] == "Blocked"
+
+
 # Options.
 
 
