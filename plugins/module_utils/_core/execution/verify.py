@@ -124,8 +124,3 @@ def _gone(move: Move, pod: Pod | None) -> Fault:
 def _held(move: Move, stay: Stay) -> Fault:
     reason = _BY_RULE.get(stay.reason, FaultReason.STAYS)
     return Fault(reason, stay.detail if reason != FaultReason.STAYS else f"{stay.reason}: {stay.detail}", move)
-
-
-def told(found: Sequence[Fault]) -> list[dict[str, Any]]:
-    """Faults for a result."""
-    return [fault.told() for fault in found]
