@@ -56,9 +56,7 @@ def manner_of(params: Mapping[str, Any]) -> Manner:
         if not 0 <= params[name] <= 1:
             raise InputError(f"is {params[name]:g}; a share is between 0 and 1", field=name)
     if params["reclaim"]["cordon"] and not params["reclaim"]["label"]:
-        raise InputError(
-            "nodes are closed only where they are labelled too; without the label none could be opened", field="reclaim"
-        )
+        raise InputError("cordon needs label too; without the label none of the nodes could be opened again", field="reclaim")
     grace = params["grace_period"]
     return Manner(
         steering=params["steering"],
