@@ -31,9 +31,13 @@ LEASE_SECONDS = 30
 """So long a run that died keeps others from starting."""
 PATIENCE = 90.0
 """Seconds for which an API server that is away is waited for."""
+CATCHING_UP = 15.0
+"""Seconds that the scheduler's watches may take until they are up to date again after the server was away."""
 TRIES = 10
 """So often what somebody else has just changed is read again and changed anew."""
 
+# What the Eviction API answers with 500; it will never let such a pod go.
+_SEVERAL = "more than one PodDisruptionBudget"
 _MERGE = "application/merge-patch+json"
 _JSON = "application/json-patch+json"
 _LABELS: Mapping[str, str] = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/managed-by": "gpuops.defrag"}
@@ -50,11 +54,12 @@ class Leaving(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The same with particulars: what the server says, and when to ask again."""
+    """The same with particulars: what the server says, when to ask again, and what to call it if it never lets the pod go."""
 
     leaving: Leaving
     detail: str = ""
     after: float | None = None
+    verdict: str = "BudgetExhausted"
 
 
 class LeaseLostError(Exception):
@@ -131,6 +136,7 @@ class LiveActions:
         self._version: str | None = None
         self._text: str | None = None
         self._annotations: dict[str, Mapping[str, str]] = {}
+        self._unsure: set[str] = set()
         self._taints: dict[str, list[dict[str, Any]]] = {}
 
     def now(self) -> float:
@@ -319,14 +325,30 @@ class LiveActions:
             "deleteOptions": options,
         }
         path = f"/api/v1/namespaces/{move.namespace}/pods/{move.pod}/eviction"
+        self._let_others_catch_up()
         try:
-            self.live.send("post", path, body, busy=(502, 503, 504))
+            self.live.send("post", path, body, once=True)
+        except InputError as error:
+            self._unsure.add(move.uid)
+            return Answer(Leaving.BLOCKED, str(error), verdict="Refused")
         except RefusedError as error:
             if error.status == 404 or (error.status == 409 and "UID" in str(error)):
-                return Answer(Leaving.GONE, str(error))
-            leaving = Leaving.BLOCKED if error.status in (409, 429) else Leaving.REFUSED
-            return Answer(leaving, str(error), error.after)
+                # One whose answer was lost may have been granted.
+                return Answer(Leaving.DONE if move.uid in self._unsure else Leaving.GONE, str(error))
+            if _SEVERAL in str(error):
+                return Answer(Leaving.REFUSED, str(error), None, "Refused")
+            # A server that has just started may say no to what it later allows.
+            return Answer(
+                Leaving.BLOCKED, str(error), error.after, "BudgetExhausted" if error.status in (409, 429) else "Refused"
+            )
         return Answer(Leaving.DONE)
+
+    def _let_others_catch_up(self) -> None:
+        """A server that was away leaves the scheduler behind: it would not know of the taints yet."""
+        if self.live.broke is not None:
+            behind = CATCHING_UP - (time.perf_counter() - self.live.broke)
+            if behind > 0:
+                self.wait(behind)
 
     def taint(self, node: str, on: bool) -> bool:
         """Put our soft taint on a node or take it off, and leave all others as they are; False if the node is gone."""
@@ -405,6 +427,7 @@ class LiveActions:
     def scale(self, namespace: str, name: str, was: int, to: int) -> bool:
         """Set a Deployment's replicas, if they are what they were; whether they then are."""
         self._keep()
+        self._let_others_catch_up()
         path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale"
         for _try in range(TRIES):
             found = self._find(path)

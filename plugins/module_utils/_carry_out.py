@@ -422,7 +422,7 @@ class _Execution:
                 return whole
             if self.actions.now() >= deadline or not whole:
                 for flight, answer in blocked:
-                    self._kept(run, flight, "BudgetExhausted", answer.detail, "BudgetExhausted")
+                    self._kept(run, flight, answer.verdict, answer.detail, answer.verdict)
                 return False
             if stop := self._stops():
                 for flight, _answer in blocked:

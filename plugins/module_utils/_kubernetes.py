@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from itertools import count
+from time import perf_counter
 from typing import Any, TypeVar
 
 from ._core.errors import InputError
@@ -149,6 +150,7 @@ class Live:
         now: The server's clock at the last answer, in seconds since 1970.
         notes: What could not be read, and what that means.
         patience: Seconds for which a server that is away is waited for, however often it was asked.
+        broke: When the line broke last, by ``time.perf_counter``.
     """
 
     client: Any
@@ -160,6 +162,7 @@ class Live:
     now: float | None = None
     notes: list[str] = field(default_factory=list)
     patience: float = 0.0
+    broke: float | None = None
     live = True
 
     @property
@@ -319,6 +322,7 @@ class Live:
                 asked = min(float(after), self.timeout) if after.isdecimal() else 0.0
             except (HTTPError, OSError, ValueError, RecursionError) as error:
                 # ValueError: half an answer, which no parser takes.
+                self.broke = perf_counter()
                 if last:
                     told = f"{method.upper()} {path} fails{f' {attempt} times' if attempt > 1 else ''}: {_short(error)}"
                     raise InputError(f"{told}; {_SERVER}, or give a longer request_timeout", source=self.name) from None

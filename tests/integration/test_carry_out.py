@@ -292,7 +292,7 @@ def test_the_api_server_may_be_restarted_in_the_middle(plane: ControlPlane, api:
         wait_until(api.answers, "API server ready again")
         found = result(process)
     # The Lease may have run out meanwhile, but nobody else took it.
-    assert found["verdict"] == "Recommended"
+    assert found["verdict"] == "Recommended", found["reasons"]
     assert not found["strays"]
     check_clean(api)
 
