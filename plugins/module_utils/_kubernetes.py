@@ -1,6 +1,6 @@
 # Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A live cluster, read page by page. The only file that imports kubernetes.core and its client."""
+"""A live cluster, read page by page, and written to. The only file that imports kubernetes.core and its client."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from itertools import count
+from time import perf_counter
 from typing import Any, TypeVar
 
 from ._core.errors import InputError
@@ -53,6 +55,9 @@ ATTEMPTS = 5
 
 FIRST_WAIT = 0.5
 """Seconds until it is asked again, doubled each time, or as long as the server says."""
+
+LONGEST_WAIT = 8.0
+"""Seconds between two attempts, unless the server asks for more."""
 
 _BUSY = (429, 500, 502, 503, 504)
 _EXPIRED = 410
@@ -117,6 +122,20 @@ PROTECTING: tuple[Kind, ...] = (
 """What protection looks at: whose pods they are, and what protects them."""
 
 
+class RefusedError(Exception):
+    """The server refuses a request.
+
+    Attributes:
+        status: The HTTP status.
+        after: Seconds after which it may be tried again, if the server says so.
+    """
+
+    def __init__(self, status: int, message: str, after: float | None = None) -> None:
+        self.status = status
+        self.after = after
+        super().__init__(message)
+
+
 class _ExpiredError(Exception):
     """The list began too long ago to go on; what came of it so far may not be used."""
 
@@ -130,6 +149,8 @@ class Live:
         uid: Uid of its namespace kube-system, which tells clusters apart; None where it may not be read.
         now: The server's clock at the last answer, in seconds since 1970.
         notes: What could not be read, and what that means.
+        patience: Seconds for which a server that is away is waited for, however often it was asked.
+        broke: When the line broke last, by ``time.perf_counter``.
     """
 
     client: Any
@@ -140,6 +161,8 @@ class Live:
     uid: str | None = None
     now: float | None = None
     notes: list[str] = field(default_factory=list)
+    patience: float = 0.0
+    broke: float | None = None
     live = True
 
     @property
@@ -238,12 +261,54 @@ class Live:
 
     def _get(self, path: str, attempts: int = ATTEMPTS, **query: Any) -> dict[str, Any]:
         """One answer, whole and parsed; asked for again while the server is busy or the line breaks."""
+        try:
+            return self._request("get", path, _BUSY, attempts, **query)
+        except ApiException as error:
+            if error.status == _EXPIRED:
+                raise _ExpiredError from None
+            raise
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content: str = "application/json",
+        busy: Sequence[int] = _BUSY,
+        once: bool = False,
+    ) -> dict[str, Any]:
+        """One request that may write, and its answer; sent again while the server is away, so it must bear to be made twice.
+
+        Args:
+            method: The HTTP method.
+            path: Of the object.
+            body: What is sent.
+            content: Its content type.
+            busy: The answers upon which it is sent again.
+            once: It is not sent again, whatever becomes of it.
+
+        Raises:
+            RefusedError: The server says no.
+            InputError: It does not answer.
+        """
+        try:
+            return self._request(method, path, () if once else busy, 1 if once else ATTEMPTS, body=body, content_type=content)
+        except ApiException as error:
+            if not error.status:
+                raise self._failure(error, path) from None
+            after = str((error.headers or {}).get("Retry-After", ""))
+            told = f"{method.upper()} {path} answers {error.status}: {_message(error)}"
+            raise RefusedError(error.status, told, float(after) if after.isdecimal() else None) from None
+
+    def _request(self, method: str, path: str, busy: Sequence[int], attempts: int, **query: Any) -> dict[str, Any]:
         given = {name: value for name, value in query.items() if value is not None}
-        wait = FIRST_WAIT
-        for attempt in range(1, attempts + 1):
+        wait, waited = FIRST_WAIT, 0.0
+        for attempt in count(1):
+            last = attempt >= attempts and (attempts == 1 or waited >= self.patience)
             asked = 0.0
             try:
-                answer = self.client.request("get", path, serialize=False, _request_timeout=self.timeout, **given)
+                answer = self.client.request(method, path, serialize=False, _request_timeout=self.timeout, **given)
                 if date := answer.headers.get("Date"):
                     self.now = parsedate_to_datetime(date).timestamp()
                 page = json.loads(answer.data)
@@ -251,19 +316,20 @@ class Live:
                     raise ValueError(f"the answer is {type(page).__name__}, not an object")
                 return page
             except ApiException as error:
-                if error.status == _EXPIRED:
-                    raise _ExpiredError from None
-                if error.status not in _BUSY or attempt == attempts:
+                if error.status not in busy or last:
                     raise
                 after = str((error.headers or {}).get("Retry-After", ""))
                 asked = min(float(after), self.timeout) if after.isdecimal() else 0.0
             except (HTTPError, OSError, ValueError, RecursionError) as error:
                 # ValueError: half an answer, which no parser takes.
-                if attempt == attempts:
-                    told = f"GET {path} fails{f' {attempts} times' if attempts > 1 else ''}: {_short(error)}"
+                self.broke = perf_counter()
+                if last:
+                    told = f"{method.upper()} {path} fails{f' {attempt} times' if attempt > 1 else ''}: {_short(error)}"
                     raise InputError(f"{told}; {_SERVER}, or give a longer request_timeout", source=self.name) from None
-            time.sleep(max(wait, asked))
-            wait *= 2
+            pause = max(wait, asked)
+            time.sleep(pause)
+            waited += pause
+            wait = min(2 * wait, LONGEST_WAIT)
         raise AssertionError("unreachable")
 
     def _failure(self, error: Any, path: str) -> InputError:

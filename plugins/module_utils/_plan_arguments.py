@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._arguments import SELECTION_ARGUMENTS, node_selector, seconds_of, time_of
@@ -46,22 +46,25 @@ PLAN_ARGUMENTS: dict[str, dict[str, Any]] = {
     "movable_singletons": {"type": "bool", "default": False},
     "movable_gangs": {"type": "bool", "default": False},
     "movable_local_storage": {"type": "bool", "default": False},
+    "make_before_break": {"type": "list", "elements": "str", "default": []},
     "min_pod_age": {"type": "str", "default": "0s"},
     "pod_cost": {"type": "dict", "default": {}},
     "solver": {"type": "str", "default": "auto", "choices": ["auto", "heuristic", "exact"]},
     "time_limit": {"type": "float", "default": 30.0},
     "seed": {"type": "int", "default": 0},
     "now": {"type": "str"},
+    "state_namespace": {"type": "str", "default": "kube-system"},
     "details": {"type": "bool", "default": False},
 }
 
 
-def plan_params(params: Mapping[str, Any], *, live: bool) -> dict[str, Any]:
+def plan_params(params: Mapping[str, Any], *, live: bool, cooling: Mapping[str, float] | None = None) -> dict[str, Any]:
     """The keyword arguments of ``plan`` that options of PLAN_ARGUMENTS ask for.
 
     Args:
         params: The options.
         live: A live cluster is read: PodDisruptionBudgets that it does not let be read may be there all the same.
+        cooling: What was moved and is to be left alone, and until when.
 
     Raises:
         InputError: An option cannot be read or makes no sense; it names the option.
@@ -90,6 +93,9 @@ def plan_params(params: Mapping[str, Any], *, live: bool) -> dict[str, Any]:
                 min_pod_age=seconds_of(params["min_pod_age"], "min_pod_age"),
                 priority_threshold=params["priority_threshold"],
                 budgets_required=live,
+                cooling=cooling or {},
+                protect=tuple(params["protect"]),
+                surging=frozenset(surging(params["make_before_break"])),
             ),
             limits=Limits(**limits),
             across_products=params["across_products"],
@@ -102,6 +108,20 @@ def plan_params(params: Mapping[str, Any], *, live: bool) -> dict[str, Any]:
         "mark": protect(params["protect"]),
         "details": params["details"],
     }
+
+
+def surging(names: Sequence[str]) -> Sequence[str]:
+    """The option make_before_break.
+
+    Raises:
+        InputError: A name is not of the form namespace/name.
+    """
+    for number, name in enumerate(names):
+        if name.count("/") != 1 or not all(name.split("/")):
+            raise InputError(
+                f"{name!r} is not namespace/name of a Deployment, or namespace/*", field=f"make_before_break[{number}]"
+            )
+    return names
 
 
 def _count(text: str) -> int | None:

@@ -102,6 +102,13 @@ options:
       - Move pods with volumes on the node's disk too. What is in them is lost. Volumes in memory never hold a pod.
     type: bool
     default: false
+  make_before_break:
+    description:
+      - Deployments, as C(namespace/name) or C(namespace/*), whose new pod is brought up before the old one goes. So their only
+        replica may move too, and their PodDisruptionBudgets are not asked, as nothing is evicted.
+    type: list
+    elements: str
+    default: []
   min_pod_age:
     description: Pods that started more recently stay, such as V(15m). A number is seconds.
     type: str
@@ -136,6 +143,12 @@ options:
       - The time that ages are counted to, such as V(2026-11-30T12:00:00Z).
       - By default the newest time found in a file, or the server's clock.
     type: str
+  state_namespace:
+    description:
+      - Where M(gpuops.defrag.gpu_defrag) keeps what it remembers. What it has moved a moment ago stays, when a live cluster
+        is read.
+    type: str
+    default: kube-system
   details:
     description: Also return what every node holds before and after. Reports need it.
     type: bool
@@ -153,6 +166,8 @@ requirements:
 seealso:
   - module: gpuops.defrag.gpu_fragmentation_info
     description: Says whether it is worth it.
+  - module: gpuops.defrag.gpu_defrag
+    description: Carries the plan out.
 """
 
 EXAMPLES = r"""
@@ -211,6 +226,11 @@ plan:
       type: str
       returned: always
       sample: p-3f9c0b7d2a41e856
+    as_of:
+      description: The state of the cluster that it is for. V(null) if no time was found in a file.
+      type: str
+      returned: always
+      sample: "2026-11-30T12:00:00Z"
     verdict:
       description:
         - V(Recommended), or one of those without moves. V(NoFragmentation) if there is nothing to gain, V(BelowGoal) if the
@@ -373,7 +393,8 @@ plan:
             - The rule. V(Terminating), V(StaticPod), V(DaemonSet), V(BarePod), V(UnknownController), V(SystemCritical),
               V(Priority), V(Protected), V(ProtectExpression), V(Gang), V(ResourceClaim), V(LocalStorage), V(Volume),
               V(SeveralBudgets), V(SingleReplica), V(JobRetries), V(BudgetUnknown), V(Budget), V(ReplicaPending),
-              V(NotReady), V(LastReadyReplica), V(TooYoung) or V(NoDestination). Of several the first in this order is told.
+              V(NotReady), V(LastReadyReplica), V(TooYoung), V(CoolingDown) or V(NoDestination). Of several the first in this
+              order is told.
           type: str
           returned: always
           sample: SingleReplica
@@ -399,6 +420,11 @@ plan:
       type: dict
       returned: always
       sample: {"per_node": 1, "per_namespace": 5, "per_workload": 1, "total": null, "interval_seconds": 300}
+    rules:
+      description: The options that say what may move, for whoever carries the plan out and looks again.
+      type: dict
+      returned: always
+      sample: {"movable_singletons": false, "min_pod_age": 0.0, "protect": []}
     notes:
       description: What was not known, and whether this cluster suits at all.
       type: list
@@ -414,22 +440,24 @@ plan:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.gpuops.defrag.plugins.module_utils._actions import cooling
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.plan import plan
 from ansible_collections.gpuops.defrag.plugins.module_utils._plan_arguments import PLAN_ARGUMENTS, plan_params
-from ansible_collections.gpuops.defrag.plugins.module_utils._source import EVERYTHING, SOURCE_ARGUMENTS, open_source
+from ansible_collections.gpuops.defrag.plugins.module_utils._source import EVERYTHING, SOURCE_ARGUMENTS, Live, open_source
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SOURCE_ARGUMENTS | PLAN_ARGUMENTS, supports_check_mode=True)
     try:
         source = open_source(module.params)
-        given = plan_params(module.params, live=source.live)
+        moved, unknown = cooling(source, module.params["state_namespace"]) if isinstance(source, Live) else ({}, [])
+        given = plan_params(module.params, live=source.live, cooling=moved)
         given["now"] = given["now"] or source.now
         found = source.read(EVERYTHING, lambda documents: plan(documents, source=source.name, live=source.live, **given))
     except InputError as error:
         module.fail_json(msg=str(error))
-    found["notes"] += source.notes
+    found["notes"] += [*source.notes, *unknown]
     module.exit_json(changed=False, plan=found, cluster=source.identity)
 
 

@@ -5,12 +5,19 @@
 from __future__ import annotations
 
 import json
+import sys
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 from unittest import mock
 
 import pytest
 from ansible.module_utils import basic
+
+from ansible_collections.gpuops.defrag.plugins.module_utils import _actions
+
+SOON = 3
+"""Seconds until the Lease of a run that was killed runs out."""
 
 
 def run_module(
@@ -31,3 +38,24 @@ def run_module(
     result: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert end.value.code == code, result
     return result
+
+
+def main(name: str, arguments: str) -> None:
+    """Run a module by name, as a process of its own that a test can end; its Lease runs out soon.
+
+    Args:
+        name: Of the module.
+        arguments: As JSON.
+    """
+    _actions.LEASE_SECONDS = SOON
+    module = import_module(f"ansible_collections.gpuops.defrag.plugins.modules.{name}")
+    passed: dict[str, Any] = {
+        "_ANSIBLE_ARGS": json.dumps({"ANSIBLE_MODULE_ARGS": json.loads(arguments)}).encode(),
+        "_ANSIBLE_PROFILE": "legacy",
+    }
+    with mock.patch.multiple(basic, create=True, **passed):
+        module.main()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -14,6 +14,7 @@ import yaml
 from jinja2 import Environment, nodes
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import AUDIT_ARGUMENTS
+from ansible_collections.gpuops.defrag.plugins.module_utils._defrag_arguments import CONNECTION_ARGUMENTS, DEFRAG_ARGUMENTS
 from ansible_collections.gpuops.defrag.plugins.module_utils._plan_arguments import PLAN_ARGUMENTS
 from ansible_collections.gpuops.defrag.plugins.module_utils._source import SOURCE_ARGUMENTS
 
@@ -21,8 +22,12 @@ ROOT = Path(__file__).resolve().parents[3]
 OPTIONS = {"audit": AUDIT_ARGUMENTS, "plan": PLAN_ARGUMENTS}
 # Playbooks of roles: they share a page, which leaves the roles' own variables to their READMEs.
 OF_ROLES = ("deploy", "uninstall")
+# Playbooks that carry out, with the tasks that they share: they share a page too.
+CARRYING_OUT = ("reconcile", "defragment")
+TASKS = ("make_plan", "carry_out_wave", "next_step")
 ROW = re.compile(r"^\| `(\w+)` \| (?:`(.+?)`)? ?\|", re.MULTILINE)
 ANSIBLES_OWN = {"ansible_play_hosts", "ansible_playbook_python", "hostvars", "lookup", "omit"}
+ANSIBLES_TOO = {"ansible_check_mode", "inventory_hostname", "now"}
 
 
 def templates(part: Any, key: str = "") -> Iterator[str]:
@@ -41,6 +46,7 @@ def named(part: Any) -> Iterator[str]:
     """Names that a play gives to values itself: its `vars` and what it registers."""
     if isinstance(part, dict):
         yield from part.get("vars", {})
+        yield from part.get("ansible.builtin.set_fact", {})
         yield from [part["register"]] if "register" in part else []
         part = list(part.values())
     if isinstance(part, list):
@@ -59,7 +65,7 @@ def told(name: str) -> dict[str, str]:
 
 
 def test_every_playbook_has_its_page() -> None:
-    assert {path.stem for path in (ROOT / "playbooks").glob("*.yml")} == OPTIONS.keys() | set(OF_ROLES)
+    assert {path.stem for path in (ROOT / "playbooks").glob("*.yml")} == {*OPTIONS, *OF_ROLES, *CARRYING_OUT}
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -78,6 +84,20 @@ def test_the_page_of_the_playbooks_of_roles_tells_what_they_read_besides_the_rol
     assert set(told("deploy")) == ours - {"query"}
     for name, play in zip(OF_ROLES, plays, strict=False):
         assert play[0]["hosts"] == f"{{{{ {name}_hosts | default('{told('deploy')[f'{name}_hosts']}') }}}}"
+
+
+def test_the_page_of_carrying_out_tells_what_its_playbooks_and_their_tasks_read_and_the_defaults() -> None:
+    files = [ROOT / f"playbooks/{name}.yml" for name in CARRYING_OUT] + [ROOT / f"playbooks/tasks/{name}.yml" for name in TASKS]
+    plays = [yaml.safe_load(file.read_text()) for file in files]
+    read = {found.name for text in templates(plays) for found in Environment().parse(text).find_all(nodes.Name)}
+    page = told("defragment")
+    assert set(page) == read - set(named(plays)) - ANSIBLES_OWN - ANSIBLES_TOO
+    for name, (play,) in zip(CARRYING_OUT, plays, strict=False):
+        assert play["hosts"] == f"{{{{ {name}_hosts | default('{page[f'{name}_hosts']}') }}}}"
+    options = CONNECTION_ARGUMENTS | PLAN_ARGUMENTS | DEFRAG_ARGUMENTS
+    defaults = {option: yaml.safe_load(default) for option, default in page.items() if option in options}
+    assert defaults == {option: default_of(options[option]) for option in defaults}
+    assert (PLAN_ARGUMENTS | DEFRAG_ARGUMENTS).keys() - defaults == {"now", "details"}
 
 
 @pytest.mark.parametrize("name", OPTIONS)

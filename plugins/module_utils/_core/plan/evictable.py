@@ -10,18 +10,18 @@ that cannot be told.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ..cluster.census import asks_for_labels
 from ..cluster.layout import Layout
 from ..kube.model import UNCONSTRAINED, Cluster, Pod
-from .budgets import Budgets
+from .budgets import Budgets, Headroom
 from .gangs import gang_of
 from .protection import protected
 from .schedule import Allowance, Limits, PodMove
-from .workloads import RECREATING, Behind, Workloads, active_pods
+from .workloads import RECREATING, Behind, Workloads, active_pods, wished, workload_of
 
 NO_LIMITS = Limits()
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
@@ -56,6 +56,7 @@ class Reason(StrEnum):
     NOT_READY = "NotReady"
     LAST_READY = "LastReadyReplica"
     YOUNG = "TooYoung"
+    COOLING_DOWN = "CoolingDown"
     NO_DESTINATION = "NoDestination"
 
 
@@ -80,6 +81,11 @@ class Rules:
         priority_threshold: Pods of this priority and above stay.
         budgets_required: Where no PodDisruptionBudget was read every pod stays, as for a live cluster that does not
             let them be listed; else it is taken that there are none.
+        cooling: Workloads (as :func:`workload_of` tells them) and uids of pods that were moved and are to be left alone,
+            and until when, in seconds since 1970.
+        protect: The expressions that pods' marks come from, for the record.
+        surging: Deployments (``namespace/name``, or ``namespace/*``) whose new pod comes before the old one goes: one
+            replica may move, and no budget is asked, as nothing of theirs is evicted.
     """
 
     movable_singletons: bool = False
@@ -89,6 +95,9 @@ class Rules:
     min_pod_age: float = 0.0
     priority_threshold: int | None = None
     budgets_required: bool = False
+    cooling: Mapping[str, float] = field(default_factory=dict)
+    protect: tuple[str, ...] = ()
+    surging: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +132,8 @@ class Staying:
         taken: Counter[str] = Counter()
 
         def allows(pod: Pod) -> bool:
+            if self._check.surging(pod):
+                return True
             behind = self._check.alone(pod) if pod.ready and not self._check.rules.movable_singletons else None
             if behind and taken[str(behind)] + 1 >= _ready(behind):
                 return False
@@ -199,6 +210,19 @@ class _Check:
                 "affinity to mean none"
             )
 
+    def surging(self, pod: Pod) -> bool:
+        """Whether another comes before the pod goes."""
+        surging = self.rules.surging
+        return bool(surging) and wished(workload_of(pod), surging)
+
+    def replaceable(self, pod: Pod) -> bool:
+        """Whether a pod may go even if no other of its workload is there."""
+        return self.rules.movable_singletons or self.surging(pod)
+
+    def charged(self, pod: Pod) -> list[Headroom]:
+        """The budgets that must allow that the pod goes."""
+        return [] if self.surging(pod) else self.budgets.charged(pod)
+
     def alone(self, pod: Pod) -> Behind | None:
         """The workload of a pod of no gang. A gang is interrupted whole, whatever its parts want of one another."""
         return None if id(pod) in self.gang else self.workloads.of(pod)
@@ -210,12 +234,12 @@ class _Check:
         yield from self._wish(pod, gang)
         yield from self._storage(pod)
         alone = self.alone(pod)
-        charged = self.budgets.charged(pod)
+        charged = self.charged(pod)
         if len(charged) > 1:
             yield Stay(
                 Reason.BUDGETS, f"{' and '.join(map(str, charged))} select it, and the Eviction API refuses a pod of several"
             )
-        if alone and alone.wanted <= 1 and not self.rules.movable_singletons:
+        if alone and alone.wanted <= 1 and not self.replaceable(pod):
             source = "wants" if alone.read else "was not read, and its pods seen are"
             yield Stay(Reason.SINGLETON, f"{alone} {source} {alone.wanted}")
         yield from self._retries(pod)
@@ -290,7 +314,7 @@ class _Check:
             yield Stay(Reason.SIBLINGS_PENDING, f"{waiting} of {behind} is pending")
         if not pod.ready and not self.rules.movable_not_ready:
             yield Stay(Reason.NOT_READY, "it is not ready")
-        if behind and pod.ready and not self.rules.movable_singletons and _ready(behind) <= 1:
+        if behind and pod.ready and not self.replaceable(pod) and _ready(behind) <= 1:
             yield Stay(Reason.LAST_READY, f"no other pod of {behind} is ready")
         if self.rules.min_pod_age > 0:
             started, now = pod.created if pod.started is None else pod.started, self.cluster.now
@@ -298,6 +322,16 @@ class _Check:
                 yield Stay(Reason.YOUNG, "its age is not known")
             elif now - started < self.rules.min_pod_age:
                 yield Stay(Reason.YOUNG, f"it is {now - started:.0f} s old, less than {self.rules.min_pod_age:.0f}")
+        yield from self._cooling(pod)
+
+    def _cooling(self, pod: Pod) -> Iterator[Stay]:
+        """What was moved a moment ago is not moved again, nor a workload that did not land where it should."""
+        cooling, now = self.rules.cooling, self.cluster.now
+        for name, told in ((pod.uid, "it came in place of a pod that was moved"), (workload_of(pod), "its workload went astray")):
+            until = cooling.get(name)
+            if until is not None and (now is None or until > now):
+                left = "" if now is None else f" for {until - now:.0f} s more"
+                yield Stay(Reason.COOLING_DOWN, f"{told}, and is left alone{left}")
 
     def held(self, gang: str, members: list[Pod], stays: dict[int, Stay], limits: Limits) -> str | None:
         """What keeps a gang from moving whole; None if nothing does."""

@@ -35,6 +35,7 @@ class Plan:
         bound: No plan reaches the same with fewer evictions.
         proved: The evictions are the fewest possible.
         cold_start: Seconds from scheduled to Ready of all the pods moved.
+        made: When the cluster was as it was read, in seconds since 1970; None where no time is known.
     """
 
     options: PlanOptions
@@ -54,6 +55,7 @@ class Plan:
     cold_start: float
     solver: str
     notes: list[str]
+    made: float | None
 
     @property
     def moves(self) -> list[PodMove]:
@@ -113,6 +115,7 @@ def make_plan(cluster: Cluster, wish: PlanOptions) -> Plan:
             *_notes(waves),
             *(reason.message for reason in before.unsuited),
         ],
+        made=cluster.now,
     )
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import UTC, datetime
 from typing import Any
 
 from ..audit.result import as_result as as_audit
@@ -29,6 +30,7 @@ def as_result(plan: Plan, *, details: bool = False) -> dict[str, Any]:
     result: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "plan_id": plan.plan_id,
+        "as_of": None if plan.made is None else _time(plan.made),
         "verdict": plan.verdict,
         "message": plan.message,
         "resource_name": resource,
@@ -94,11 +96,25 @@ def as_result(plan: Plan, *, details: bool = False) -> dict[str, Any]:
             "total": wish.limits.total,
             "interval_seconds": wish.limits.interval_seconds,
         },
+        "rules": {
+            "movable_singletons": wish.rules.movable_singletons,
+            "movable_gangs": wish.rules.movable_gangs,
+            "movable_local_storage": wish.rules.movable_local_storage,
+            "movable_not_ready": wish.rules.movable_not_ready,
+            "min_pod_age": wish.rules.min_pod_age,
+            "priority_threshold": wish.rules.priority_threshold,
+            "protect": list(wish.rules.protect),
+            "make_before_break": sorted(wish.rules.surging),
+        },
         "notes": plan.notes,
     }
     if details:
         result["details"] = {"nodes": _nodes(plan)}
     return result
+
+
+def _time(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _measures(audit: dict[str, Any]) -> dict[str, Any]:

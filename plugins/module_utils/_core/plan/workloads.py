@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from ..kube.model import Cluster, Owner, Pod
@@ -103,3 +103,29 @@ def active_pods(cluster: Cluster) -> Iterator[Pod]:
 def _same(uid: str, other: str) -> bool:
     """Two objects of one name are the same unless their uids tell otherwise."""
     return uid == other or not uid or not other
+
+
+_ABOVE = {"pod-template-hash": "Deployment", "rollouts-pod-template-hash": "Rollout"}
+
+
+def workload_of(pod: Pod) -> str:
+    """The workload of a pod by kind, namespace and name, as its own fields tell.
+
+    A Deployment's ReplicaSets have its name and the hash that their pods carry as a label; so it is the same workload
+    after a rollout, and nothing else needs to be read.
+    """
+    if pod.owner is None:
+        return f"Pod {pod}"
+    kind, name = pod.owner.kind, pod.owner.name
+    if kind == "ReplicaSet":
+        for label, above in _ABOVE.items():
+            template = pod.labels.get(label)
+            if template and name.endswith(f"-{template}"):
+                return f"{above} {pod.namespace}/{name.removesuffix(f'-{template}')}"
+    return f"{kind} {pod.namespace}/{name}"
+
+
+def wished(workload: str, names: Collection[str]) -> bool:
+    """Whether a workload is one of these Deployments: ``namespace/name``, or ``namespace/*`` for all of a namespace."""
+    kind, _space, name = workload.partition(" ")
+    return kind == "Deployment" and (name in names or f"{name.partition('/')[0]}/*" in names)

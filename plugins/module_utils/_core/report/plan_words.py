@@ -45,6 +45,7 @@ STAYS = {
     "NotReady": "not ready",
     "LastReadyReplica": "the last ready replica of its workload",
     "TooYoung": "younger than pods must be to move",
+    "CoolingDown": "moved a moment ago, or of a workload that went astray",
     "NoDestination": "free to go, but no other node takes them",
 }
 # Why a blocked pod gets no room (unplaced.Lack), likewise.

@@ -23,8 +23,8 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import 
 from ansible_collections.gpuops.defrag.plugins.module_utils._source import SOURCE_ARGUMENTS
 
 
-def documented(fragment: ModuleType) -> dict[str, Any]:
-    options: dict[str, Any] = yaml.safe_load(fragment.ModuleDocFragment.DOCUMENTATION)["options"]
+def documented(fragment: ModuleType, part: str = "DOCUMENTATION") -> dict[str, Any]:
+    options: dict[str, Any] = yaml.safe_load(getattr(fragment.ModuleDocFragment, part))["options"]
     return {name: {key: value for key, value in option.items() if key != "description"} for name, option in options.items()}
 
 
@@ -38,6 +38,7 @@ def params(**given: Any) -> dict[str, Any]:
 def test_every_option_is_documented_as_it_is() -> None:
     assert documented(selection) == SELECTION_ARGUMENTS
     assert documented(selection) | documented(audit) == AUDIT_ARGUMENTS
+    assert documented(source, "LIVE").items() <= documented(source).items()
     # How a cluster is reached is kubernetes.core's to document.
     assert documented(source) == {name: spec for name, spec in SOURCE_ARGUMENTS.items() if name not in AUTH_ARG_SPEC}
 

@@ -535,3 +535,33 @@ def test_every_pod_that_may_go_may_be_the_first_of_a_wave() -> None:
     free: list[Pod] = [pod for pod in layout.pods["n1"] if id(pod) not in staying_ones.stays]
     assert [pod.name for pod in free] == ["a", "b", "c"]
     assert all(staying_ones.begin()(pod) for pod in free)
+
+
+def test_what_was_moved_a_moment_ago_stays_until_its_time() -> None:
+    objects = [node("n1"), workload("ReplicaSet", "llm", 2), serving("a", metadata={"uid": "u-a"}), serving("b")]
+
+    def told(now: float, cooling: str) -> dict[str, str]:
+        layout = Layout(decode(objects, now=now))
+        stays = staying(layout, Rules(cooling={cooling: 20.0})).stays
+        return {pod.name: str(stays[id(pod)].reason) for pod in layout.pods["n1"] if id(pod) in stays}
+
+    assert told(10.0, "u-a") == {"a": "CoolingDown"}
+    assert told(20.0, "u-a") == {}
+    assert told(10.0, "ReplicaSet default/llm") == {"a": "CoolingDown", "b": "CoolingDown"}
+
+
+def test_one_replica_may_go_where_another_comes_first_and_no_budget_is_asked() -> None:
+    labels = {"pod-template-hash": "1", "app": "solo"}
+    objects = [
+        node("n1"),
+        workload("Deployment", "solo", 1),
+        workload("ReplicaSet", "solo-1", 1, owner="Deployment/solo"),
+        serving("a", owner="ReplicaSet/solo-1", labels=labels),
+        budget("b", {"app": "solo"}, allowed=0, healthy=1, needed=1),
+    ]
+    layout = Layout(decode(objects))
+    (pod,) = layout.pods["n1"]
+    assert staying(layout, Rules()).stays[id(pod)].reason == "SingleReplica"
+    surging = staying(layout, Rules(surging=frozenset({"default/solo"})))
+    assert surging.stays == {}
+    assert surging.begin()(pod)

@@ -15,9 +15,9 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.schedule 
 from ansible_collections.gpuops.defrag.tests.unit.builders import Object, measured, node, pod, serving
 
 KEYS = [
-    "schema_version", "plan_id", "verdict", "message", "resource_name", "objective", "solver", "before", "after", "waves",
-    "evictions", "cost_seconds", "freed_nodes", "slots_gained", "placed_pods", "unplaced", "lower_bound", "optimal",
-    "skipped", "nodes_kept", "limits", "notes",
+    "schema_version", "plan_id", "as_of", "verdict", "message", "resource_name", "objective", "solver", "before", "after",
+    "waves", "evictions", "cost_seconds", "freed_nodes", "slots_gained", "placed_pods", "unplaced", "lower_bound", "optimal",
+    "skipped", "nodes_kept", "limits", "rules", "notes",
 ]  # fmt: skip
 
 

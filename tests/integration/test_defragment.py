@@ -1,0 +1,118 @@
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""25 nodes of 8 GPUs, no whole node free, under the default scheduler: the playbooks free as many as the proved optimum."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.gpuops.defrag.plugins.modules import gpu_defrag_plan
+from ansible_collections.gpuops.defrag.tests.cluster import fleet
+from ansible_collections.gpuops.defrag.tests.cluster.api import Api, Object, all_at_once
+from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane
+from ansible_collections.gpuops.defrag.tests.cluster.processes import wait_until
+from ansible_collections.gpuops.defrag.tests.unit.running import run_module
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = os.environ.get("ANSIBLE_PROGRAMS", ".venv/bin")
+ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | {"LANG": "C.UTF-8"}
+BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
+WISH: Object = {"objective": {"kind": "free_nodes"}, "limits": {"per_node": 2, "interval_seconds": 1}}
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    plane = ControlPlane(ROOT / "build/clusters/test-defragment")
+    try:
+        yield plane.start()
+    finally:
+        plane.stop()
+
+
+@pytest.fixture(scope="module")
+def api(plane: ControlPlane) -> Api:
+    """The fleet, a budget over each of its Deployments, and two pods that wait for a whole node each."""
+    api = plane.api
+    fleet.populate(api, fleet.Shape(cpu_nodes=0, cold_start=2, seed=1))
+    deployments = api.items("/apis/apps/v1/deployments")
+    many = [each for each in deployments if each["spec"]["replicas"] > 1]
+
+    def guard(each: Object) -> None:
+        meta = {"name": each["metadata"]["name"], "namespace": each["metadata"]["namespace"]}
+        spec = {"selector": each["spec"]["selector"], "maxUnavailable": 1}
+        path = f"/apis/policy/v1/namespaces/{meta['namespace']}/poddisruptionbudgets"
+        api.create(path, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec})
+
+    all_at_once(guard, many)
+
+    def counted() -> bool:
+        found = [each.get("status", {}) for each in api.items(BUDGETS)]
+        return all(s.get("disruptionsAllowed") == 1 for s in found)
+
+    wait_until(counted, "budgets counted")
+    huge = fleet.deployment("huge", "team-a", 2, 8, cold_start=2)
+    api.create("/apis/apps/v1/namespaces/team-a/deployments", huge)
+    fleet.wait_settled(api)
+    return api
+
+
+def play(playbook: str, plane: ControlPlane, *arguments: str, **variables: Any) -> str:
+    given = WISH | {"kubeconfig": str(plane.kubeconfig), "progress_seconds": 2} | variables
+    done = subprocess.run(
+        [f"{PROGRAMS}/ansible-playbook", f"gpuops.defrag.{playbook}", *arguments, "-e", json.dumps(given)],
+        cwd=ROOT,
+        env=ENVIRONMENT | {"ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml", "ANSIBLE_SHOW_CUSTOM_STATS": "true"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return re.sub(r"\n +", " ", done.stdout)
+
+
+def evictions(api: Api) -> int:
+    found = api.items("/apis/events.k8s.io/v1/events")
+    return sum(event["reason"] == "Defragmenting" for event in found)
+
+
+def test_as_many_whole_nodes_are_freed_as_can_be_with_no_more_evictions_than_planned(
+    plane: ControlPlane, api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = run_module(gpu_defrag_plan, capsys, kubeconfig=str(plane.kubeconfig), solver="exact", **WISH)["plan"]
+    assert plan["before"]["slots"]["8"] == 0
+    assert plan["before"]["blocked_pods"] == 2
+    assert plan["optimal"]
+
+    told = play("reconcile", plane, "--check", "--diff")
+    assert "would be carried out" in told
+    assert evictions(api) == 0
+
+    step = play("reconcile", plane, solver="exact")
+    assert re.search(r"gpuops_defrag_[0-9a-f_]{36}", step)
+    first = evictions(api)
+    assert first == len(plan["waves"][0])
+
+    whole = play("defragment", plane, solver="exact")
+    assert re.search(r"wave \d of \d; \d+ pods moved; \d of \d nodes freed; about \d min left", whole)
+    assert "DefragmentationStray" not in {event["reason"] for event in api.items("/apis/events.k8s.io/v1/events")}
+    assert evictions(api) <= plan["evictions"]
+    fleet.wait_settled(api)
+    bound = [each["spec"].get("nodeName") for each in fleet.pods(api)]
+    # The two pods that waited run, each on one of the nodes that were freed.
+    assert None not in bound
+    assert all(map(fleet.is_ready, fleet.pods(api)))
+    assert 25 - len(set(bound)) == len(plan["freed_nodes"]) - 2
+    after = run_module(gpu_defrag_plan, capsys, kubeconfig=str(plane.kubeconfig), solver="exact", **WISH)["plan"]
+    assert after["verdict"] != "Recommended"
+
+    again = play("defragment", plane)
+    assert "changed=0" in again
