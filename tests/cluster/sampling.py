@@ -14,6 +14,7 @@ from pathlib import Path
 import urllib3
 from kubernetes import client as kubernetes
 from kubernetes import config
+from kubernetes.dynamic import DynamicClient
 
 from .api import ApiError, Object
 from .fleet import is_ready
@@ -108,13 +109,11 @@ class Sampler(threading.Thread):
 
 def reader(kubeconfig: Path) -> Callable[[str], list[Object]]:
     """Lists of whatever cluster the kubeconfig leads to, by whatever it says who one is."""
-    client = config.new_client_from_config(str(kubeconfig))
+    client = DynamicClient(config.new_client_from_config(str(kubeconfig)))
 
     def items(path: str) -> list[Object]:
-        found = client.call_api(
-            path, "GET", auth_settings=["BearerToken"], response_type="object", _return_http_data_only=True, _request_timeout=10
-        )
-        return list(found["items"])
+        answer = client.request("GET", path, serialize=False, _request_timeout=10)
+        return list(json.loads(answer.data)["items"])
 
     return items
 
