@@ -4,33 +4,8 @@
 
 from __future__ import annotations
 
-
-class ModuleDocFragment:
-    # Together with kubernetes.core.k8s_auth_options, which says how the live cluster is reached, and LIVE below.
-    DOCUMENTATION = r"""
-options:
-  src:
-    description:
-      - The file that holds the cluster's state, on the host the module runs on. Without it the live cluster is read.
-      - It is what C(kubectl get nodes,pods,pdb -A -o json) or C(-o yaml) prints, plain or compressed with gzip. A file
-        with several outputs after one another is read as one.
-      - Nodes and pods are needed. The more of the other kinds named in the notes it holds, the more can be told.
-    type: path
-  resource_version:
-    description:
-      - From which state on the live cluster may answer. V(0) lets the API server answer from memory, possibly with a state
-        from a moment ago, which spares it on large clusters. By default it answers with the newest state.
-    type: str
-notes:
-  - Write a file with
-    C(kubectl get nodes,pods,pdb,rs,deploy,sts,ds,jobs,ns,pvc,pv,sc,pc,hpa -A -o json | gzip > cluster.json.gz), or with
-    M(gpuops.defrag.gpu_snapshot), which leaves out what must not leave the cluster.
-  - The rights that reading a live cluster needs are in C(policies/rbac/reader.yaml) of the collection.
-"""
-
-    # The live cluster, for modules that also write to it.
-    LIVE = r"""
-options:
+# How a live cluster is reached, besides kubernetes.core.k8s_auth_options.
+_OPTIONS = r"""
   cluster_uid:
     description:
       - The uid of the namespace C(kube-system) of the cluster that is meant. If another cluster answers, the module fails.
@@ -47,9 +22,46 @@ options:
         connection breaks is made again, five times at the most.
     type: int
     default: 60
-notes:
+"""
+_NOTES = r"""
   - If options and environment name different clusters, such as O(kubeconfig) beside E(K8S_AUTH_HOST), the module fails
     before it asks any of them.
+"""
+_REQUIREMENTS = r"""
 requirements:
   - kubernetes >= 24.2.0, for reading a live cluster
 """
+
+
+class ModuleDocFragment:
+    # Together with kubernetes.core.k8s_auth_options.
+    DOCUMENTATION = (
+        r"""
+options:
+  src:
+    description:
+      - The file that holds the cluster's state, on the host the module runs on. Without it the live cluster is read.
+      - It is what C(kubectl get nodes,pods,pdb -A -o json) or C(-o yaml) prints, plain or compressed with gzip. A file
+        with several outputs after one another is read as one.
+      - Nodes and pods are needed. The more of the other kinds named in the notes it holds, the more can be told.
+    type: path
+  resource_version:
+    description:
+      - From which state on the live cluster may answer. V(0) lets the API server answer from memory, possibly with a state
+        from a moment ago, which spares it on large clusters. By default it answers with the newest state.
+    type: str
+"""
+        + _OPTIONS
+        + r"""
+notes:
+  - Write a file with
+    C(kubectl get nodes,pods,pdb,rs,deploy,sts,ds,jobs,ns,pvc,pv,sc,pc,hpa -A -o json | gzip > cluster.json.gz), or with
+    M(gpuops.defrag.gpu_snapshot), which leaves out what must not leave the cluster.
+  - The rights that reading a live cluster needs are in C(policies/rbac/reader.yaml) of the collection.
+"""
+        + _NOTES
+        + _REQUIREMENTS
+    )
+
+    # The same for a live cluster alone, as modules need that write to it.
+    LIVE = f"options:\n{_OPTIONS}\nnotes:\n{_NOTES}{_REQUIREMENTS}"

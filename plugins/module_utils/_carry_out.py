@@ -326,7 +326,7 @@ class _Execution:
             run.flights += flights
             # Before anything is done, so that the next run knows of it if this one dies.
             self._save()
-            whole = self._leave(flights) and self._landed_well(run, lambda landing: landing.bound)
+            whole = self._leave(run, flights) and self._landed_well(run, lambda landing: landing.bound)
             if not whole:
                 break
         # Pods that are on their way are waited for in any case.
@@ -394,16 +394,16 @@ class _Execution:
 
     # How pods leave.
 
-    def _leave(self, flights: list[Flight]) -> bool:
+    def _leave(self, run: Run, flights: list[Flight]) -> bool:
         """Have the pods of a step leave; whether all have."""
         surging = [flight for flight in flights if flight.replicas is not None]
         others = [flight for flight in flights if flight.replicas is None]
         if surging:
             # They go one by one, each in a step of its own.
-            return all(self._surge(flight) for flight in surging)
-        return self._label(others) if self.manner.actuator == "descheduler" else self._evict(others)
+            return all(self._surge(run, flight) for flight in surging)
+        return self._label(run, others) if self.manner.actuator == "descheduler" else self._evict(run, others)
 
-    def _evict(self, flights: list[Flight]) -> bool:
+    def _evict(self, run: Run, flights: list[Flight]) -> bool:
         waiting, whole, wait = list(flights), True, 0.0
         deadline = self.actions.now() + self.manner.evict_timeout
         while True:
@@ -416,29 +416,29 @@ class _Execution:
                     blocked.append((flight, answer))
                 else:
                     gone = answer.leaving == Leaving.GONE
-                    self._kept(flight, "PodGone" if gone else "Refused", answer.detail, "StalePlan" if gone else "Refused")
+                    self._kept(run, flight, "PodGone" if gone else "Refused", answer.detail, "StalePlan" if gone else "Refused")
                     whole = False
             if not blocked:
                 return whole
             if self.actions.now() >= deadline or not whole:
                 for flight, answer in blocked:
-                    self._kept(flight, "BudgetExhausted", answer.detail, "BudgetExhausted")
+                    self._kept(run, flight, "BudgetExhausted", answer.detail, "BudgetExhausted")
                 return False
             if stop := self._stops():
                 for flight, _answer in blocked:
-                    self._kept(flight, stop[0], stop[1], stop[0])
+                    self._kept(run, flight, stop[0], stop[1], stop[0])
                 return False
             wait = min(max(2 * wait, POLL, min(answer.after or 0.0 for _flight, answer in blocked)), 15.0)
             self.actions.wait(min(wait, max(POLL, deadline - self.actions.now())))
             waiting = [flight for flight, _answer in blocked]
 
-    def _label(self, flights: list[Flight]) -> bool:
+    def _label(self, run: Run, flights: list[Flight]) -> bool:
         """Let the descheduler evict them."""
         waiting = {flight.move.uid: flight for flight in flights}
         for uid, flight in list(waiting.items()):
             self.labelled[uid] = flight.move
             if not self.actions.mark_pod(flight.move, {steer.EVICT: "true"}, {}):
-                self._kept(flight, "PodGone", "it is not there any more", "StalePlan")
+                self._kept(run, flight, "PodGone", "it is not there any more", "StalePlan")
                 del waiting[uid], self.labelled[uid]
         whole = len(waiting) == len(flights)
         deadline = self.actions.now() + self.manner.evict_timeout
@@ -451,7 +451,7 @@ class _Execution:
             if waiting and self.actions.now() >= deadline:
                 for uid, flight in waiting.items():
                     self._unlabel(uid)
-                    self._kept(flight, "NotEvicted", "the descheduler did not evict it in time", "NotEvicted")
+                    self._kept(run, flight, "NotEvicted", "the descheduler did not evict it in time", "NotEvicted")
                 return False
             if waiting:
                 self.actions.wait(POLL)
@@ -461,22 +461,17 @@ class _Execution:
         self.actions.mark_pod(self.labelled[uid], {steer.EVICT: None}, {})
         del self.labelled[uid]
 
-    def _surge(self, flight: Flight) -> bool:
+    def _surge(self, run: Run, flight: Flight) -> bool:
         """One replica more on the destination; the old pod goes once it is Ready."""
         move, replicas = flight.move, flight.replicas or 0
         self.actions.mark_pod(move, {}, {surge.COST: surge.CHEAPEST})
         if not self.actions.scale(move.namespace, flight.deployment, replicas, replicas + 1):
-            self._kept(flight, "MakeBeforeBreakRefused", f"{flight.deployment} was scaled by somebody else", "StalePlan")
+            self._kept(run, flight, "MakeBeforeBreakRefused", f"{flight.deployment} was scaled by somebody else", "StalePlan")
             self._cost_again(flight)
             return False
-        run = self.state.run
-        assert run is not None
-        (landing,) = (
-            each for each in self._await(run, lambda each: each.over or each.flight is not flight) if each.flight is flight
-        )
-        return self._give_back(landing)
+        return self._give_back(run, self._await_one(run, flight))
 
-    def _give_back(self, landing: Landing) -> bool:
+    def _give_back(self, run: Run, landing: Landing) -> bool:
         """Take the replica back: the old pod goes if the new one is Ready where it should be, else the new one."""
         flight, move = landing.flight, landing.flight.move
         moved = landing.ready and not landing.stray
@@ -499,7 +494,7 @@ class _Execution:
             return True
         told, verdict = ("landed elsewhere", "Strays") if landing.stray else ("was not Ready in time", "NotReady")
         self._settle([landing])
-        self._kept(flight, "MakeBeforeBreakUndone", f"its new pod {told}, and was taken back", verdict)
+        self._kept(run, flight, "MakeBeforeBreakUndone", f"its new pod {told}, and was taken back", verdict)
         return False
 
     def _cost_again(self, flight: Flight) -> None:
@@ -516,14 +511,14 @@ class _Execution:
         note = f"moved from {move.source}, to go to {move.target}: plan {self.order.plan_id}"
         self.actions.tell(_about("Pod", move.namespace, move.pod, move.uid), "Defragmenting", note)
 
-    def _kept(self, flight: Flight, reason: str, detail: str, verdict: str) -> None:
+    def _kept(self, run: Run, flight: Flight, reason: str, detail: str, verdict: str) -> None:
         """A pod that did not leave: the wave ends."""
         move, outcome = flight.move, self.outcome
         outcome.reasons.append({"reason": reason, "detail": detail, "namespace": move.namespace, "pod": move.pod})
         if outcome.verdict == self.order.verdict:
             outcome.stop(verdict, f"{move}: {detail}")
-        if self.state.run and flight in self.state.run.flights:
-            self.state.run.flights.remove(flight)
+        if flight in run.flights:
+            run.flights.remove(flight)
 
     # What comes.
 
@@ -537,9 +532,7 @@ class _Execution:
                 return found
             self.actions.wait(POLL)
 
-    def _await_one(self, flight: Flight) -> Landing:
-        run = self.state.run
-        assert run is not None
+    def _await_one(self, run: Run, flight: Flight) -> Landing:
         found = self._await(run, lambda each: each.over or each.flight is not flight)
         return next(landing for landing in found if landing.flight is flight)
 
@@ -614,7 +607,7 @@ class _Execution:
         move, replicas = flight.move, flight.replicas or 0
         found = self.actions.deployment(move.namespace, flight.deployment)
         if found and surge.restored(found.replicas, replicas) is not None:
-            self._give_back(self._await_one(flight))
+            self._give_back(run, self._await_one(run, flight))
         else:
             # Not begun, or given back already.
             self._cost_again(flight)

@@ -155,7 +155,6 @@ options:
     default: false
 extends_documentation_fragment:
   - gpuops.defrag.source
-  - gpuops.defrag.source.live
   - kubernetes.core.k8s_auth_options
   - gpuops.defrag.selection
   - gpuops.defrag.attributes

@@ -128,6 +128,7 @@ EXAMPLES = r"""
 
 - name: What would a list of services take
   gpuops.defrag.gpu_protection_info:
+    kubeconfig: ~/.kube/config
     services:
       - namespace: serving
         name: llm-70b

@@ -86,27 +86,27 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at the scheduler of a kubeconfig's cluster
+- name: Fail a pipeline where a configuration does not pack GPUs
   gpuops.defrag.gpu_scheduler_info:
-    kubeconfig: ~/.kube/config
-  register: scheduler
+    configuration_file: examples/scheduler.yaml
+  register: gate
+  failed_when: not gate.packs
 
 - name: Tell what becomes of evicted pods
   ansible.builtin.debug:
-    msg: "{{ scheduler.message }}"
+    msg: "{{ gate.message }}"
 
-- name: Ask the scheduler itself, with a token that may get /configz
+- name: Look at the scheduler of a kubeconfig's cluster
+  gpuops.defrag.gpu_scheduler_info:
+    kubeconfig: ~/.kube/config
+  register: running
+
+- name: Ask the scheduler itself, not by a kubeconfig but with a token that may get /configz
   gpuops.defrag.gpu_scheduler_info:
     url: https://10.0.0.5:10259
     url_ca_cert: /etc/kubernetes/pki/ca.crt
     api_key: "{{ lookup('ansible.builtin.env', 'SCHEDULER_TOKEN') }}"
   register: asked
-
-- name: Fail a pipeline where GPUs are not packed
-  gpuops.defrag.gpu_scheduler_info:
-    configuration_file: /etc/kubernetes/scheduler-config.yaml
-  register: gate
-  failed_when: not gate.packs
 """
 
 RETURN = r"""

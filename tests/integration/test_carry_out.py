@@ -289,7 +289,7 @@ def test_the_api_server_may_be_restarted_in_the_middle(plane: ControlPlane, api:
         wait_until(lambda: STAGES["after an eviction"](api), "an eviction", alive=lambda: process.poll() is None)
         plane.kill("api")
         plane.run("api")
-        wait_until(lambda: api.answers(), "API server ready again")
+        wait_until(api.answers, "API server ready again")
         found = result(process)
     # The Lease may have run out meanwhile, but nobody else took it.
     assert found["verdict"] == "Recommended"
@@ -558,7 +558,8 @@ def token(api: Api, *files: str) -> str:
         api.create(accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "operator"}})
     group = "/apis/rbac.authorization.k8s.io/v1"
     for file in files:
-        for each in yaml.safe_load_all((ROOT / "policies/rbac" / file).read_text()):
+        found = yaml.safe_load((ROOT / "policies/rbac" / file).read_text())
+        for each in found.get("items", [found]):
             name, space = each["metadata"]["name"], each["metadata"].get("namespace")
             kind = f"{group}/namespaces/{space}/" if space else f"{group}/"
             plural = f"{each['kind'].lower()}s"

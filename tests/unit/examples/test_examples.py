@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.audit import audit
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.measures import AuditOptions
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import objects
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.scheduler.render import render
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.scheduler.settings import settings_of
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.snapshot.names import Hasher
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.snapshot.redact import hash_names, reduce
 from ansible_collections.gpuops.defrag.plugins.module_utils._snapshot import read_objects
@@ -27,7 +30,8 @@ def read(name: str) -> list[dict[str, Any]]:
 
 
 def test_the_readme_tells_of_every_example() -> None:
-    assert set(TOLD) == {file.name for file in EXAMPLES.iterdir()} - {"README.md"}
+    assert {*TOLD, "scheduler.yaml"} == {file.name for file in EXAMPLES.iterdir()} - {"README.md"}
+    assert "`scheduler.yaml`" in (EXAMPLES / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", TOLD)
@@ -55,3 +59,7 @@ def test_the_pods_of_blocked_yaml_wait_for_the_reasons_it_gives() -> None:
         "medium-1": ["Taint"],
     }
     assert [pod["node"] for pod in found["pending_pods"] if pod["pod"] == "small-1"] == ["gpu-1"]
+
+
+def test_the_scheduler_is_as_the_filter_renders_it() -> None:
+    assert yaml.safe_load((EXAMPLES / "scheduler.yaml").read_text()) == render(settings_of({}))

@@ -83,8 +83,8 @@ class Destinations:
             # Two are enough: one of them is another node than the pod's own.
             takers = roomy = list(islice(self._with_room(kind), 2))
             if roomy and (kind.social or self._reserved):
-                fit = Fit(next(iter(at.values()))[0], self._layout, self._resource)
-                takers = list(islice((n for n in self._with_room(kind) if not fit.refusals(self._nodes[n])), 2))
+                fit = Fit(at[min(at)][0], self._layout, self._resource)
+                takers = list(islice(self._taking(kind, fit), 2))
             by_fit = self._by_fit if kind.social or takers != roomy else None
             everywhere: list[Refusals] = []
             for node, pods in at.items():
@@ -106,6 +106,10 @@ class Destinations:
                 not any(map(gt, demand, free)) or (min(free) < 0 and self._lacking(demand, free) is None)
             ):
                 yield number
+
+    def _taking(self, kind: Kind, fit: Fit) -> Iterator[int]:
+        """Those of them that the scheduler's rules allow too."""
+        return (number for number in self._with_room(kind) if not fit.refusals(self._nodes[number]))
 
     def _lacking(self, demand: tuple[int, ...], free: tuple[int, ...]) -> Refusal | None:
         short = [name for name, amount, have in zip(self._names, demand, free, strict=True) if amount and amount > have]

@@ -54,9 +54,9 @@ class Except(Set[int]):
         return len(self.of) - len(self.but)
 
     @classmethod
-    def _from_iterable(cls, numbers: Iterable[int]) -> frozenset[int]:  # type: ignore[override]
+    def _from_iterable(cls, it: Iterable[int]) -> frozenset[int]:  # type: ignore[override]
         """What set operations give."""
-        return frozenset(numbers)
+        return frozenset(it)
 
 
 @dataclass(slots=True)
