@@ -196,7 +196,7 @@ def main() -> None:
         page += [
             f"## {name}",
             "",
-            "| | waves or cycles | evictions | nodes free besides | pod of 8 GPUs | budgets broken | seconds |",
+            "| | waves or cycles | evictions | other nodes free | pod of 8 GPUs | budgets broken | seconds |",
             "|---|---|---|---|---|---|---|",
             ours.row("`gpuops.defrag.defragment`"),
             theirs.row("`HighNodeUtilization`"),
