@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help system setup demo test lint sanity unit bench cluster cluster-down lock clean
+.PHONY: help system setup demo test lint sanity unit bench bench-defragment cluster cluster-down lock clean
 
 LOCKED := requirements-dev.txt requirements-collections.txt
 STAMP := .venv/stamp
@@ -8,7 +8,7 @@ COMPILE := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --
 	--custom-compile-command 'make lock'
 
 help:  ## this list
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
 $(STAMP): tests/tools/setup.sh $(LOCKED)
 	@tests/tools/setup.sh
@@ -36,6 +36,9 @@ unit: $(STAMP)  ## unit tests with branch coverage
 
 bench: $(STAMP)  ## time and memory of the core on large clusters
 	@.venv/bin/python -m bench
+
+bench-defragment: $(STAMP)  ## defragment a real control plane, and let upstream try: minutes
+	@.venv/bin/python -m bench.defragment
 
 cluster: $(STAMP)  ## a fragmented test cluster of 25 x 8 fake GPUs to play with
 	@.venv/bin/python -m tests.cluster up

@@ -10,7 +10,7 @@ import json
 import time
 from pathlib import Path
 
-from . import descheduler, fleet
+from . import descheduler, fleet, sampling
 from .kubelets import Kubelets
 from .plane import ControlPlane
 from .programs import programs
@@ -78,6 +78,11 @@ def stick(arguments: argparse.Namespace) -> None:
 def objects(arguments: argparse.Namespace) -> None:
     """Name everything that is on a cluster and stays unless somebody removes it."""
     print("\n".join(descheduler.objects(arguments.kubeconfig)))
+
+
+def sample(arguments: argparse.Namespace) -> None:
+    """Look at pods and budgets again and again until FILE.stop is there, and write what was seen."""
+    sampling.sample(arguments.kubeconfig, arguments.namespace, arguments.report)
 
 
 def _taint(text: str) -> dict[str, str]:
@@ -152,6 +157,11 @@ def main() -> None:
     every = commands.add_parser("objects", help="name all objects of a cluster that last")
     every.set_defaults(run=objects)
     every.add_argument("kubeconfig", type=Path)
+    looks = commands.add_parser("sample", help="count Ready pods and budgets until REPORT.stop is there")
+    looks.set_defaults(run=sample)
+    looks.add_argument("kubeconfig", type=Path)
+    looks.add_argument("namespace")
+    looks.add_argument("report", type=Path, help="a file that ends in .json")
     commands.add_parser("list", help="list the clusters").set_defaults(run=show)
     commands.add_parser("build", help="build the programs").set_defaults(run=lambda arguments: print(programs()))
     arguments = parser.parse_args()
