@@ -140,7 +140,8 @@ def judged(plane: ControlPlane, rounds: int, began: float, pods: int, seen: Any,
 
 def by_playbook(state: list[Object]) -> Outcome:
     """gpuops.defrag.defragment until it is done."""
-    with started("bench-playbook", state) as (plane, pods), Sampler(plane.api.items) as seen:
+    with started("bench-playbook", state) as running, Sampler(running[0].api.items) as seen:
+        plane, pods = running
         wait_until(lambda: seen.looks, "a first look")
         limits = LIMITS | {"interval_seconds": 1}
         given = {
@@ -164,7 +165,8 @@ def by_descheduler(state: list[Object], cycles: int) -> Outcome:
     """HighNodeUtilization, cycle after cycle."""
     pool = {"name": "bench", "node_selector": {POOL: str(GPUS)}, "gpus_per_node": GPUS, "max_free": MAX_FREE}
     policy = render(policy_settings({"mode": "native", "limits": LIMITS, "pools": [pool]}))
-    with started("bench-descheduler", state) as (plane, pods), Sampler(plane.api.items) as seen:
+    with started("bench-descheduler", state) as running, Sampler(running[0].api.items) as seen:
+        plane, pods = running
         wait_until(lambda: seen.looks, "a first look")
         file = plane.folder / "policy.yaml"
         file.write_text(json.dumps(policy))
