@@ -144,23 +144,29 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Plan
+- name: See what a plan for a cluster that was dumped would move
   gpuops.defrag.gpu_defrag_plan:
+    src: examples/gpu200-1.json.gz
+    objective:
+      kind: free_nodes
+  register: seen
+
+- name: Plan for the live cluster
+  gpuops.defrag.gpu_defrag_plan:
+    kubeconfig: ~/.kube/config
     objective:
       kind: free_nodes
   register: planned
 
 - name: Carry out its next wave
   gpuops.defrag.gpu_defrag:
+    kubeconfig: ~/.kube/config
     plan: "{{ planned.plan }}"
   register: step
 
-- name: Say what came of it
-  ansible.builtin.debug:
-    msg: "{{ step.verdict }}: {{ step.landed | length }} of {{ step.evicted | length }} pods landed as planned"
-
 - name: Carry out a plan that was looked at and kept, gently, and stop while users wait too long
   gpuops.defrag.gpu_defrag:
+    kubeconfig: ~/.kube/config
     plan_file: plan.json
     ready_timeout: 20m
     make_before_break:
