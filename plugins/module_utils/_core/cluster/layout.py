@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from ..kube.model import PODS, Cluster, Node, Pod
 from .census import Census
 
@@ -62,6 +65,20 @@ class Layout:
         """Put a pod on a node; its own ``node`` is left as it is."""
         self.pods[node].append(pod)
         self._count(pod, node, +1)
+
+    def move(self, pod: Pod, source: str, target: str) -> None:
+        """Take a pod off one node and put it on another."""
+        self.remove(pod, source)
+        self.add(pod, target)
+
+    @contextmanager
+    def without(self, pod: Pod, node: str) -> Iterator[None]:
+        """The layout with a pod taken off a node; afterwards it is there again."""
+        self.remove(pod, node)
+        try:
+            yield
+        finally:
+            self.add(pod, node)
 
     def _count(self, pod: Pod, node: str, sign: int) -> None:
         used = self.used[node]

@@ -185,22 +185,24 @@ def _made(layout: Layout, resource: str, going: Sequence[list[PodMove]]) -> list
     """The moves of a wave in the order that they are told in, made in the layout; none where they disturb each other."""
     listed = [move for unit in going for move in unit]
     for wave in (sorted(listed, key=lambda move: _by_size(move, resource)), listed):
-        if _none_gone(layout, resource, wave) and _one_by_one(layout, resource, wave):
+        if refused_at_once(layout, resource, wave) is None and _one_by_one(layout, resource, wave):
             return wave
     return []
 
 
-def _none_gone(layout: Layout, resource: str, wave: list[PodMove]) -> bool:
-    """Whether each would be taken while all are still where they were, the earlier ones at their new places too."""
+def refused_at_once(layout: Layout, resource: str, moves: Sequence[PodMove]) -> PodMove | None:
+    """The first of the moves that is refused while all are still where they were, the earlier ones at their new places too."""
     came: list[PodMove] = []
-    for move in wave:
+    refused = None
+    for move in moves:
         if not _is_taken(layout, resource, move):
+            refused = move
             break
         layout.add(move.pod, move.target)
         came.append(move)
     for move in came:
         layout.remove(move.pod, move.target)
-    return len(came) == len(wave)
+    return refused
 
 
 def _one_by_one(layout: Layout, resource: str, wave: list[PodMove]) -> bool:
@@ -209,22 +211,18 @@ def _one_by_one(layout: Layout, resource: str, wave: list[PodMove]) -> bool:
     for move in wave:
         if not _is_taken(layout, resource, move):
             break
-        layout.remove(move.pod, move.source)
-        layout.add(move.pod, move.target)
+        layout.move(move.pod, move.source, move.target)
         made.append(move)
     if len(made) == len(wave) and all(_comes_last(layout, resource, move) for move in wave):
         return True
     for move in reversed(made):
-        layout.remove(move.pod, move.target)
-        layout.add(move.pod, move.source)
+        layout.move(move.pod, move.target, move.source)
     return False
 
 
 def _comes_last(layout: Layout, resource: str, move: PodMove) -> bool:
-    layout.remove(move.pod, move.target)
-    taken = _is_taken(layout, resource, move)
-    layout.add(move.pod, move.target)
-    return taken
+    with layout.without(move.pod, move.target):
+        return _is_taken(layout, resource, move)
 
 
 @dataclass(slots=True)

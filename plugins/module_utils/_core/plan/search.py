@@ -22,7 +22,7 @@ from .moves import Outcome
 from .options import PlanOptions
 from .problem import Cap, Goal, Problem, formulate
 from .release import Option, lower_bound, options
-from .schedule import PodMove, in_waves, ordered, units
+from .schedule import PodMove, in_waves, ordered, refused_at_once, units
 
 COLD_START = 180.0
 """Seconds from scheduled to Ready that a pod costs where nothing is known: a 70B model takes about so long."""
@@ -208,7 +208,7 @@ class Search:
         """Moves for a goal, so many evictions having been planned before."""
         settled = set(self.settled)
         found = self._moves(goal, guest, spent)
-        if found.attempts > 1 and self._may_be_exact(self.problem or self.formulate(goal, guest)):
+        if found.attempts > 1 and self.problem and self._may_be_exact(self.problem):
             # What the scheduler forbade the exact solver's plans it may not forbid those of the heuristic.
             mine, seconds, self.settled, self.seconds = self.settled, self.seconds, settled, 0.0
             other = self._moves(goal, guest, spent)
@@ -299,8 +299,7 @@ class Search:
                     refused = self._crowded(unit)
                     if refused is None:
                         for step in unit:
-                            self.layout.remove(step.pod, step.source)
-                            self.layout.add(step.pod, step.target)
+                            self.layout.move(step.pod, step.source, step.target)
                             done.append(step)
                     else:
                         first = first or refused
@@ -312,10 +311,9 @@ class Search:
 
     def _lesson(self, step: PodMove, done: Sequence[PodMove], problem: Problem) -> Cap:
         """No more pods of the kind to the domain that is closed than have come; to the node alone where it is not a domain's."""
-        self.layout.remove(step.pod, step.source)
         target = self.cluster.nodes[step.target]
-        closed = [domains for domains in self._fit(step.pod).domains if domains.closes(target)]
-        self.layout.add(step.pod, step.source)
+        with self.layout.without(step.pod, step.source):
+            closed = [domains for domains in self._fit(step.pod).domains if domains.closes(target)]
         nodes = [self.cluster.nodes[name] for name in problem.names]
         labels = [closed[0].value(node) if closed else node.name for node in nodes]
         here = labels[problem.names.index(step.target)]
@@ -331,35 +329,20 @@ class Search:
         Of a gang all members are still where they were while the first replacements come.
         """
         if len(unit) == 1:
-            (step,) = unit
-            self.layout.remove(step.pod, step.source)
-            taken = not self._fit(step.pod).refusals(self.cluster.nodes[step.target])
-            self.layout.add(step.pod, step.source)
-            return None if taken else step
-        made: list[PodMove] = []
-        refused = None
-        for step in unit:
-            if self._fit(step.pod).refusals(self.cluster.nodes[step.target]):
-                refused = step
-                break
-            self.layout.add(step.pod, step.target)
-            made.append(step)
-        for step in made:
-            self.layout.remove(step.pod, step.target)
-        return refused
+            with self.layout.without(unit[0].pod, unit[0].source):
+                return refused_at_once(self.layout, self.resource, unit)
+        return refused_at_once(self.layout, self.resource, unit)
 
     @contextmanager
     def _moved(self, steps: Sequence[PodMove]) -> Iterator[None]:
         """The layout as it is after moves; afterwards it is as before, moves that were added to the list undone too."""
         for step in steps:
-            self.layout.remove(step.pod, step.source)
-            self.layout.add(step.pod, step.target)
+            self.layout.move(step.pod, step.source, step.target)
         try:
             yield
         finally:
             for step in reversed(steps):
-                self.layout.remove(step.pod, step.target)
-                self.layout.add(step.pod, step.source)
+                self.layout.move(step.pod, step.target, step.source)
 
     # Gangs.
 
@@ -396,9 +379,8 @@ class Search:
         left = {step.source for step in steps}
         with self._moved(steps):
             for pod in sorted(pods, key=lambda pod: (-pod.requests.get(self.resource, 0), pod.namespace, pod.name)):
-                self.layout.remove(pod, pod.node)
-                target = self._spare(pod, left, problem)
-                self.layout.add(pod, pod.node)
+                with self.layout.without(pod, pod.node):
+                    target = self._spare(pod, left, problem)
                 if target is None:
                     break
                 self.layout.add(pod, target)
@@ -451,8 +433,7 @@ class Search:
                 self.over_budget = False
                 more = self.moves(Goal(pod.requests[self.resource], 1), guest=pod, spent=len(found.steps))
                 for step in more.steps:
-                    self.layout.remove(step.pod, step.source)
-                    self.layout.add(step.pod, step.target)
+                    self.layout.move(step.pod, step.source, step.target)
                 found.notes += more.notes
                 node = self._taker(pod) if more.steps else None
                 # All moves together, whether those before have got in by then or not.
@@ -466,8 +447,7 @@ class Search:
                 else:
                     node = None
                     for step in reversed(more.steps):
-                        self.layout.remove(step.pod, step.target)
-                        self.layout.add(step.pod, step.source)
+                        self.layout.move(step.pod, step.target, step.source)
                     if self.over_budget:
                         self.too_dear.add(id(pod))
             if node is not None:
@@ -477,8 +457,7 @@ class Search:
         for pod, node in found.wanted:
             self.layout.remove(pod, node)
         for step in reversed(found.steps):
-            self.layout.remove(step.pod, step.target)
-            self.layout.add(step.pod, step.source)
+            self.layout.move(step.pod, step.target, step.source)
         self.settled = before
         found.proved = len(found.wanted) == len(pods) and len(found.steps) <= found.bound
         return found
