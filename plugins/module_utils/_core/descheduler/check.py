@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from .findings import Finding, Severity, is_ok
+from ..severity import Severity
+from .findings import Finding, is_ok
 from .lint import Document, lint
 from .lint_cluster import Seen, lint_cluster
 from .versions import Version

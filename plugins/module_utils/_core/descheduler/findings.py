@@ -7,28 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any
 
-
-class Severity(StrEnum):
-    """How bad it is.
-
-    An error does not do what it says, or does harm: such a policy is not to be applied. A warning does what it says, and
-    that may not be what is wanted. Info is good to know.
-    """
-
-    ERROR = "error"
-    WARNING = "warning"
-    INFO = "info"
-
+from ..severity import Severity
 
 REFUSES = "refuses the whole policy"
 ENDS = "ends with an error"
 SKIPS = "logs it, skips the whole profile and ends with success"
 """What the descheduler does about it. The first two leave its exit status at 1, and nothing is evicted."""
-
-ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 IDS: Mapping[str, str] = {
     # The document

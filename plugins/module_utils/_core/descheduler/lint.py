@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .findings import ENDS, ERROR, REFUSES, SKIPS, WARNING, Finding, at
+from ..severity import ERROR, WARNING
+from .findings import ENDS, REFUSES, SKIPS, Finding, at
 from .lint_evictor import EvictorRules
 from .lint_plugins import PluginRules
 from .profile import LOW, Profile, entries, mapping, profiles_of, texts

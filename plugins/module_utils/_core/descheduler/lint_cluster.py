@@ -16,7 +16,8 @@ from ..kube.decode import decode, objects
 from ..kube.model import Cluster, Node, Pod
 from ..kube.selectors import LabelSelector, label_selector, parse_selector
 from ..plan.protection import EVICT
-from .findings import ERROR, INFO, WARNING, Finding, at
+from ..severity import ERROR, INFO, WARNING
+from .findings import Finding, at
 from .policy import VICTIM
 from .profile import LOW, PACKING, Config, Profile, mapping, profiles_of
 from .shape import is_number

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .findings import ERROR, INFO, WARNING, Finding, at
+from ..severity import ERROR, INFO, WARNING
+from .findings import Finding, at
 from .profile import Profile, entries, mapping, texts
 from .rules import exclusive, required
 from .settings import HIGHEST_PRIORITY

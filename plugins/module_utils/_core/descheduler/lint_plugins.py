@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .findings import ERROR, INFO, WARNING, Finding, at
+from ..severity import ERROR, INFO, WARNING
+from .findings import Finding, at
 from .profile import LOW, PACKING, Config, Profile, entries, mapping, texts
 from .rules import REFUSED, duplicates_packed, exclusive, required, soft_constraints
 from .shape import invalid, is_number

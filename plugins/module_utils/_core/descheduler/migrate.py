@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InputError
-from .findings import Finding, Severity, at
+from ..severity import Severity
+from .findings import Finding, at
 from .lint import Document, lint
 from .policy import NATIVE_PROFILE, profile, render, threshold
 from .profile import LOW, PACKING, mapping, texts

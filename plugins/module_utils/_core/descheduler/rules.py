@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from .findings import ERROR, WARNING, Finding
+from ..severity import ERROR, WARNING
+from .findings import Finding
 
 REFUSED = frozenset(
     (

@@ -17,7 +17,8 @@ from typing import Any, TypeGuard
 
 from ..errors import InputError
 from ..kube.selectors import requirement
-from .findings import ENDS, ERROR, REFUSES, SKIPS, WARNING, Finding, at
+from ..severity import ERROR, WARNING
+from .findings import ENDS, REFUSES, SKIPS, Finding, at
 from .settings import check_selector, nearest
 from .versions import EVICTOR, PLUGINS, POLICY, UNREAD_POINTS, V35, Field, Version, told
 

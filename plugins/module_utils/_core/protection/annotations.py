@@ -21,7 +21,8 @@ from typing import Any
 from ..kube.model import Pod
 from ..kube.selectors import label_selector
 from ..plan.protection import DO_NOT_DISRUPT, EVICT, OURS, PREFER_NO_EVICTION, SAFE_TO_EVICT
-from .findings import INFO, WARNING, Finding, Severity
+from ..severity import INFO, WARNING, Severity
+from .findings import Finding
 from .read import Controller, Found, Group
 from .wishes import Service, Wishes
 

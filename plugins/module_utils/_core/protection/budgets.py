@@ -20,7 +20,8 @@ from ..kube.model import Pod
 from ..kube.selectors import label_selector
 from ..plan.budgets import SCALED, demand
 from ..plan.gangs import KINDS
-from .findings import ERROR, INFO, WARNING, Finding
+from ..severity import ERROR, INFO, WARNING
+from .findings import Finding
 from .read import OWN_LABELS, Budget, Found, Group
 from .wishes import Service, Wishes
 

@@ -7,22 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 
-
-class Severity(StrEnum):
-    """How bad it is.
-
-    An error: a wish that cannot be met, and nothing is to be written. A warning: something does not do what it seems to.
-    Info: good to know.
-    """
-
-    ERROR = "error"
-    WARNING = "warning"
-    INFO = "info"
-
-
-ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+from ..severity import Severity
 
 IDS: Mapping[str, str] = {
     # Services

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import InputError
+from ..severity import ERROR
 from .annotations import annotated
 from .budgets import budgets
-from .findings import ERROR, in_order
+from .findings import in_order
 from .read import read
 from .wishes import Wishes
 
