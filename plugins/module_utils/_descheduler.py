@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._core.descheduler.findings import ERROR, WARNING, Finding
+from ._core.descheduler.findings import Finding
 from ._core.descheduler.lint import Document
 from ._core.descheduler.versions import API_VERSION, KIND
 from ._core.errors import InputError
+from ._core.severity import ERROR, WARNING
 
 KEY = "policy.yaml"
 """The key of the ConfigMap that the chart's pods read."""

@@ -52,6 +52,7 @@ options:
     default: false
 extends_documentation_fragment:
   - gpuops.defrag.source
+  - gpuops.defrag.source.live
   - kubernetes.core.k8s_auth_options
   - gpuops.defrag.attributes
   - gpuops.defrag.attributes.info_module

@@ -155,6 +155,7 @@ options:
     default: false
 extends_documentation_fragment:
   - gpuops.defrag.source
+  - gpuops.defrag.source.live
   - kubernetes.core.k8s_auth_options
   - gpuops.defrag.selection
   - gpuops.defrag.attributes

@@ -19,6 +19,7 @@ description:
   - Reads a live cluster, or a file without any. Nothing is changed.
 extends_documentation_fragment:
   - gpuops.defrag.source
+  - gpuops.defrag.source.live
   - kubernetes.core.k8s_auth_options
   - gpuops.defrag.selection
   - gpuops.defrag.audit

@@ -67,6 +67,7 @@ options:
     type: raw
 extends_documentation_fragment:
   - gpuops.defrag.source
+  - gpuops.defrag.source.live
   - kubernetes.core.k8s_auth_options
   - gpuops.defrag.selection
   - gpuops.defrag.attributes

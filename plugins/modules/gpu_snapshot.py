@@ -63,6 +63,7 @@ extends_documentation_fragment:
   - gpuops.defrag.attributes
   - gpuops.defrag.attributes.action_group
   - gpuops.defrag.source
+  - gpuops.defrag.source.live
   - kubernetes.core.k8s_auth_options
 attributes:
   check_mode:
