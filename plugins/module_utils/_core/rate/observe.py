@@ -62,7 +62,7 @@ def _moved(readings: Readings, moves: State, judged: float) -> Readings:
     fresh = [each for each in moves.ended if each.at > judged]
     return replace(
         readings,
-        in_flight=min(len(flights), readings.gpu_pods_not_ready or 0),
+        in_flight=sum(service.in_flight for service in (readings.services or {}).values()),
         evictions=sum(each.evicted for each in moves.ended if each.at > now - HOUR) + len(flights),
         strays=sum(each.strays for each in fresh),
         unready=sum(each.unready for each in fresh),
