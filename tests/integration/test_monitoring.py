@@ -4,12 +4,16 @@
 
 from __future__ import annotations
 
+import base64
+import ssl
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.gpuops.defrag.plugins.module_utils._prometheus import Prometheus, UnansweredError
 from ansible_collections.gpuops.defrag.tests.cluster import fleet
 from ansible_collections.gpuops.defrag.tests.cluster.monitoring import Monitoring
 from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane
@@ -134,3 +138,61 @@ def test_cold_start_is_from_scheduled_to_ready(monitoring: Monitoring) -> None:
     # Times have whole seconds.
     assert len(took) == 4
     assert all(1 <= seconds < 30 for seconds in took.values())
+
+
+def test_a_series_is_as_old_as_its_last_scrape_and_not_asked_for_when_older(monitoring: Monitoring) -> None:
+    prometheus = Prometheus(monitoring.url)
+    # It is scraped every ten seconds.
+    (sample,) = prometheus.instant('up{job="apiserver"}').samples
+    now = float(monitoring.ask("query", query="time()")["result"][0])
+    assert now - 15 < sample.time < now
+    assert prometheus.instant('up{job="apiserver"}', max_age=0.001).samples == []
+    spread = prometheus.range("vector(1)", now - 2, now, 1)
+    assert [each.time for each in spread.samples] == pytest.approx([now - 2, now - 1, now], abs=0.002)
+
+
+def test_what_prometheus_itself_says_of_a_query_that_is_none(monitoring: Monitoring) -> None:
+    prometheus = Prometheus(monitoring.url)
+    with pytest.raises(UnansweredError, match=r"cannot read the query: .*parse error"):
+        prometheus.instant("kube_node_info > 0 and < 2")
+    with pytest.raises(UnansweredError, match=r"cannot evaluate the query: .*duplicate series"):
+        prometheus.instant("kube_node_labels * on (instance) kube_node_labels")
+    with pytest.raises(UnansweredError, match="comes to a matrix"):
+        prometheus.instant("up[1m]")
+
+
+# Of the password "test".
+BCRYPT = "$2b$12$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay"
+
+
+def test_a_prometheus_behind_tls_a_password_and_a_prefix(plane: ControlPlane, tmp_path: Path) -> None:
+    authority, serving = str(plane.authority), plane.folder / "certificates" / "serving"
+    tls = {"cert_file": f"{serving}.crt", "key_file": f"{serving}.key", "client_auth_type": "RequireAndVerifyClientCert"}
+    trusts = ssl.create_default_context(cafile=authority)
+    trusts.load_cert_chain(plane.admin.certificate, plane.admin.key)
+    found = Monitoring(
+        tmp_path / "secured",
+        plane,
+        prefix="/prometheus",
+        web={"tls_server_config": tls | {"client_ca_file": authority}, "basic_auth_users": {"me": BCRYPT}},
+        headers={"Authorization": "Basic " + base64.b64encode(b"me:test").decode()},
+        trusts=trusts,
+    )
+    shown: dict[str, Any] = {
+        "client_cert": str(plane.admin.certificate),
+        "client_key": str(plane.admin.key),
+        "ca_cert": authority,
+    }
+    try:
+        found.start()
+        assert Prometheus(found.url, username="me", password="test", **shown).instant("up").samples
+        with pytest.raises(UnansweredError, match="wants other credentials"):
+            Prometheus(found.url, username="me", password="guess", **shown).instant("up")
+        with pytest.raises(UnansweredError, match="give prometheus_ca_cert"):
+            Prometheus(found.url, username="me", password="test").instant("up")
+        with pytest.raises(UnansweredError, match="cannot be reached"):
+            Prometheus(found.url, username="me", password="test", ca_cert=authority, patience=0).instant("up")
+        with pytest.raises(UnansweredError, match="no such address"):
+            Prometheus(found.url.removesuffix("/prometheus"), username="me", password="test", **shown).instant("up")
+    finally:
+        found.stop()
