@@ -206,7 +206,7 @@ def decide(readings: Readings, bounds: Bounds, state: State | None, now: float, 
     if first:
         told.insert(0, Reason(Why.FIRST, "nothing was decided before: one pod at a time"))
     limits = _limits(readings, bounds, total, seconds)
-    return Decision(limits, action, (*bad, *doubts, *stops, *told), after)
+    return Decision(limits, action, (*stops, *bad, *doubts, *told), after)
 
 
 def may_be_cold(pods: int | None, bounds: Bounds) -> int:

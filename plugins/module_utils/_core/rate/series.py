@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import quantiles
-from typing import Any
+from typing import Any, Protocol
 
 from .queries import MAY_BE_EMPTY
 from .readings import COUNTS, SKEW, STALE, ColdStart, Guard, Readings, consistent, number
@@ -20,22 +19,24 @@ LONGEST_START = 3600.0
 """Seconds; what took longer to get Ready was not starting: its readiness has changed since."""
 APART = 5
 """GPU pods that two sources may differ by, as they are asked one after the other."""
-# What a Deployment's pods carry in their ReplicaSet's name: the letters that Kubernetes draws such names from.
-_TEMPLATE = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5,10}$")
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Protocol):
     """One sample of an answer.
 
     Attributes:
         value: As it came, NaN and infinite too.
-        time: When it was scraped, in seconds since 1970; None where that cannot be told.
+        time: When it was measured, in seconds since 1970.
     """
 
-    labels: Mapping[str, str]
-    value: float
-    time: float | None = None
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def time(self) -> float: ...
 
 
 def scalar(name: str, samples: Sequence[Sample], now: float) -> tuple[float | int | None, str | None]:
@@ -101,7 +102,7 @@ def cold_starts(samples: Iterable[Sample], now: float) -> tuple[ColdStart | None
     """Percentiles of seconds from scheduled to Ready, one sample a pod; None where there is none, and why.
 
     Args:
-        samples: With the labels ``namespace``, ``owner_kind`` and ``owner_name``.
+        samples: With the labels ``namespace`` and ``workload``.
         now: Seconds since 1970.
     """
     by_workload: dict[str, list[float]] = defaultdict(list)
@@ -138,11 +139,9 @@ def _two(seconds: Sequence[float]) -> tuple[float, float]:
 
 
 def workload(labels: Mapping[str, str]) -> str:
-    """The workload that kube-state-metrics' labels of an owner mean, as :func:`..plan.workloads.workload_of` tells it."""
-    kind, name = labels.get("owner_kind", ""), labels.get("owner_name", "")
-    if kind == "ReplicaSet" and _TEMPLATE.search(name):
-        kind, name = "Deployment", _TEMPLATE.sub("", name)
-    return f"{kind or 'Pod'} {labels.get('namespace', '')}/{name or labels.get('pod', '')}"
+    """The workload that labels tell, ``Deployment/llm``, as :func:`..plan.workloads.workload_of` tells it."""
+    kind, _slash, name = labels.get("workload", "").partition("/")
+    return f"{kind} {labels.get('namespace', '')}/{name}"
 
 
 def guard(query: str, samples: Sequence[Sample], now: float, *, above: float | None, below: float | None) -> Guard:
@@ -172,8 +171,6 @@ def guard(query: str, samples: Sequence[Sample], now: float, *, above: float | N
 
 def old(sample: Sample, now: float) -> str | None:
     """Why a sample tells nothing of the cluster as it is now; None if it does."""
-    if sample.time is None:
-        return None
     if now - sample.time > STALE:
         return f"the newest sample is {now - sample.time:.0f} s old"
     if sample.time - now > SKEW:
