@@ -210,7 +210,7 @@ class _Execution:
             outcome.message = f"wave {wave + 1} of {len(self.order.waves)} would be carried out"
             pods, found = self._steps(wave, cluster)
             for step in found:
-                outcome.steering.append(sorted(self._repelling(cluster, pods, step)))
+                outcome.steering.append(sorted(self._lead(wave, cluster, pods, step).repel))
                 outcome.evicted += [move.told() for move in step]
         outcome.reclaimable = self._marks(cluster)
         return outcome
@@ -319,11 +319,12 @@ class _Execution:
                 outcome.stop(*stop)
                 whole = False
                 break
-            steered = self._repelling(cluster, pods, step)
-            outcome.steering.append(sorted(steered))
-            self._steer(steered)
-            flights = [self._flight(move, pods[move], known) for move in step]
+            led = self._lead(wave, cluster, pods, step)
+            outcome.steering.append(sorted(led.repel))
+            self._steer(led.repel, {move.target for move in step})
+            flights = [replace(self._flight(move, pods[move], known), loose=move in led.loose) for move in step]
             run.flights += flights
+            run.avoided = tuple(sorted(self.tainted)) if any(flight.loose for flight in run.flights) else ()
             # Before anything is done, so that the next run knows of it if this one dies.
             self._save()
             whole = self._leave(run, flights) and self._landed_well(run, lambda landing: landing.bound)
@@ -359,19 +360,18 @@ class _Execution:
             flight.known = tuple(sorted(pod.uid for pod in there if workload_of(pod) == workload))
         return flight
 
-    def _repelling(self, cluster: Cluster, pods: dict[Move, Pod], step: Sequence[Move]) -> set[str]:
+    def _lead(self, wave: int, cluster: Cluster, pods: dict[Move, Pod], step: Sequence[Move]) -> steer.Lead:
         if self.manner.steering == "soft_taints":
-            return steer.repelling(cluster, pods, step, self.order.resource)
-        if self.manner.steering == "cordon":
-            return {move.source for move in pods if not cluster.nodes[move.source].unschedulable}
-        return set()
+            return steer.lead(cluster, pods, step, self.order.resource, steer.Stakes.of(self.order, wave))
+        closed = {move.source for move in pods if not cluster.nodes[move.source].unschedulable}
+        return steer.Lead(frozenset(closed if self.manner.steering == "cordon" else ()), frozenset())
 
-    def _steer(self, wanted: Collection[str]) -> None:
-        """Only what differs is written."""
+    def _steer(self, repel: Collection[str], goals: Collection[str]) -> None:
+        """Only what differs is written. What an earlier step repelled goes on doing so, unless it is a goal now."""
         if self.manner.steering == "cordon":
-            self._close(wanted)
+            self._close(repel)
         else:
-            self._taint(wanted)
+            self._taint((self.tainted | set(repel)) - set(goals))
 
     def _taint(self, wanted: Collection[str]) -> None:
         for node in sorted(set(wanted) ^ self.tainted):
@@ -527,7 +527,7 @@ class _Execution:
         namespaces = {flight.move.namespace for flight in run.flights}
         while True:
             there = self.actions.pods(namespaces)
-            found = landings(run.flights, there, self.actions.now(), self.manner.ready_timeout, run.waiting)
+            found = landings(run, there, self.actions.now(), self.manner.ready_timeout)
             if all(enough(landing) for landing in found if landing.status != Status.STAYS):
                 return found
             self.actions.wait(POLL)

@@ -32,6 +32,7 @@ class Flight:
         replicas: Of a Deployment that brings up the new pod first, how many it wants but for that; else None.
         deployment: Its name.
         cost: What the pod said before that its deletion costs.
+        loose: Whether it may go anywhere but to nodes that the wave avoids: see :class:`steer.Lead`.
     """
 
     move: Move
@@ -41,6 +42,7 @@ class Flight:
     replicas: int | None = None
     deployment: str = ""
     cost: str | None = None
+    loose: bool = False
 
 
 @dataclass(slots=True)
@@ -50,6 +52,7 @@ class Run:
     Attributes:
         begun: When, in seconds since 1970.
         waiting: Uids of pods that waited for room then.
+        avoided: Nodes where something is at stake.
     """
 
     plan_id: str
@@ -57,6 +60,7 @@ class Run:
     begun: float
     flights: list[Flight] = field(default_factory=list)
     waiting: tuple[str, ...] = ()
+    avoided: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -148,7 +152,7 @@ def _run(raw: Mapping[str, Any]) -> Run:
         _made(Flight, flight, move=_made(Move, flight["move"]), known=tuple(map(str, flight["known"])))
         for flight in raw["flights"]
     ]
-    return _made(Run, raw, flights=flights, waiting=tuple(map(str, raw["waiting"])))
+    return _made(Run, raw, flights=flights, waiting=tuple(map(str, raw["waiting"])), avoided=tuple(map(str, raw["avoided"])))
 
 
 def _made(kind: type[T], raw: Mapping[str, Any], **read: Any) -> T:
@@ -158,12 +162,13 @@ def _made(kind: type[T], raw: Mapping[str, Any], **read: Any) -> T:
         raise TypeError(f"{kind.__name__} has other fields")
     for each in fields(cast("Any", kind)):
         value, wanted = values[each.name], _TYPES.get(str(each.type))
-        if wanted and (not isinstance(value, wanted) or isinstance(value, bool)):
+        if wanted and (not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool)):
             raise TypeError(f"{kind.__name__}.{each.name} is {type(value).__name__}")
     return kind(**values)
 
 
 _TYPES: dict[str, Any] = {
+    "bool": bool,
     "str": str,
     "int": int,
     "float": (int, float),

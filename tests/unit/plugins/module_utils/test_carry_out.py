@@ -64,6 +64,26 @@ def finish(cluster: MakeBelieve, manner: Manner = BRISK, **wish: Any) -> list[Ou
     raise AssertionError("it does not come to an end")
 
 
+def test_where_the_scheduler_compares_only_some_nodes_a_pod_is_kept_from_those_at_stake() -> None:
+    elsewhere = 0
+    for begins in range(0, 130, 26):
+        cluster = MakeBelieve(begins=begins)
+        for number in range(130):
+            cluster.add(f"n{number:03}")
+        cluster.serve("crowd", 5, *(f"n{number:03}" for number in range(120)))
+        cluster.serve("low", 1, "n120", "n121")
+        free = empty(cluster)
+        found = finish(cluster)
+        assert not any(outcome.strays for outcome in found)
+        assert empty(cluster) == free + 2
+        landed = [each for outcome in found for each in outcome.landed]
+        assert len(landed) == 2
+        elsewhere += sum(each["node"] != each["to"] for each in landed)
+        # Empty nodes, sources and goals at most: not the hundred others.
+        assert len({name for outcome in found for name in outcome.written}) <= 12
+    assert elsewhere, "every pod was led to the very node that was meant"
+
+
 def empty(cluster: MakeBelieve) -> int:
     return sum(not apps for name, apps in cluster.where().items() if name)
 
