@@ -158,24 +158,21 @@ class LiveActions:
         """Take the Lease; whoever holds it where that cannot be."""
         path = f"{self._lease}/{NAME}"
         found = self._find(path)
-        if found is None:
-            body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self._meta(), "spec": self._held()}
-            try:
+        if holder := self._holder(found):
+            return holder
+        try:
+            if found is None:
+                body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self._meta(), "spec": self._held()}
                 self.live.send("post", self._lease, body)
-            except RefusedError as error:
-                if error.status != 409:
-                    raise
-                return self._holder(self._find(path))
-        else:
-            holder = self._holder(found)
-            if holder:
-                return holder
-            try:
+            else:
                 self._patch(path, {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "spec": self._held()})
-            except RefusedError as error:
-                if error.status != 409:
-                    raise
-                return self._holder(self._find(path)) or "another run"
+        except RefusedError as error:
+            if error.status != 409:
+                raise
+            # Another was first; or we were, and the answer was lost.
+            found = self._find(path)
+            if ((found or {}).get("spec") or {}).get("holderIdentity") != self.holder:
+                return self._holder(found) or "another run"
         self._renewed = time.monotonic()
         return None
 
@@ -222,9 +219,13 @@ class LiveActions:
         path = f"{self._lease}/{NAME}"
         found = self._find(path)
         if found and found["spec"].get("holderIdentity") == self.holder:
-            self._patch(
-                path, {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "spec": {"holderIdentity": ""}}
-            )
+            given = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "spec": {"holderIdentity": ""}}
+            try:
+                self._patch(path, given)
+            except RefusedError as error:
+                # It has run out and another took it; or it is given back, and the answer was lost.
+                if error.status != 409:
+                    raise
 
     # Memory.
 
