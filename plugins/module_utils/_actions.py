@@ -116,6 +116,7 @@ class LiveActions:
         namespace: Where the ConfigMap and the Lease are.
         mark: Says of a pod, as the API has it, why the user protects it.
         pause: Queries that pause when they fire, and whom to ask.
+        while_pid: The process for which it runs; once that is gone the run ends, and cleans up.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class LiveActions:
         *,
         mark: Callable[[Mapping[str, Any]], str | None] | None = None,
         pause: tuple[Prometheus, Sequence[str]] | None = None,
+        while_pid: int | None = None,
     ) -> None:
         live.patience = PATIENCE
         self.live = live
@@ -132,6 +134,7 @@ class LiveActions:
         self.holder = f"{platform.node()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._mark = mark
         self._pause = pause
+        self._while_pid = while_pid
         self._renewed: float | None = None
         self._version: str | None = None
         self._text: str | None = None
@@ -146,7 +149,13 @@ class LiveActions:
     def wait(self, seconds: float) -> None:
         """Let time pass, and keep the Lease."""
         time.sleep(seconds)
+        self._stay_wanted()
         self._keep()
+
+    def _stay_wanted(self) -> None:
+        """End the run, as SIGTERM does, once the process is gone that it runs for."""
+        if self._while_pid is not None and not _runs(self._while_pid):
+            raise SystemExit(f"process {self._while_pid} is gone, for which this runs")
 
     # One at a time.
 
@@ -315,6 +324,7 @@ class LiveActions:
 
     def evict(self, move: Move, grace: int | None) -> Answer:
         """Ask for the pod's eviction, of this very pod."""
+        self._stay_wanted()
         self._keep()
         options: dict[str, Any] = {"preconditions": {"uid": move.uid}}
         if grace is not None:
@@ -480,6 +490,16 @@ class LiveActions:
 
     def _meta(self) -> dict[str, Any]:
         return {"namespace": self.namespace, "name": NAME, "labels": dict(_LABELS)}
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # It is another user's.
+    return True
 
 
 def cooling(live: Live, namespace: str) -> tuple[dict[str, float], list[str]]:

@@ -116,6 +116,11 @@ options:
     description: Where the ConfigMap and the Lease are.
     type: str
     default: kube-system
+  while_pid:
+    description:
+      - Id of a process, on the host the module runs on. Once it is gone the run ends and cleans up, as on SIGTERM.
+      - For tasks with C(async), which would outlive C(ansible-playbook). The playbooks of this collection give its id.
+    type: int
 extends_documentation_fragment:
   - gpuops.defrag.source.live
   - kubernetes.core.k8s_auth_options
@@ -345,7 +350,7 @@ def main() -> None:
         order, manner = read_order(plan_of(params)), manner_of(params)
         mark, pause = protect(order.rules.protect), pause_of(params)
         live = connect(params | {"resource_version": None})
-        actions = LiveActions(live, params["state_namespace"], mark=mark, pause=pause)
+        actions = LiveActions(live, params["state_namespace"], mark=mark, pause=pause, while_pid=params["while_pid"])
         outcome = carry_out(actions, order, manner, check=module.check_mode)
     except StoppedError as error:
         module.fail_json(msg=_advised(error), **as_result(error.outcome, order))

@@ -97,7 +97,7 @@ def test_the_page_of_carrying_out_tells_what_its_playbooks_and_their_tasks_read_
     options = CONNECTION_ARGUMENTS | PLAN_ARGUMENTS | DEFRAG_ARGUMENTS
     defaults = {option: yaml.safe_load(default) for option, default in page.items() if option in options}
     assert defaults == {option: default_of(options[option]) for option in defaults}
-    assert (PLAN_ARGUMENTS | DEFRAG_ARGUMENTS).keys() - defaults == {"now", "details"}
+    assert (PLAN_ARGUMENTS | DEFRAG_ARGUMENTS).keys() - defaults == {"now", "details", "while_pid"}
 
 
 @pytest.mark.parametrize("name", OPTIONS)

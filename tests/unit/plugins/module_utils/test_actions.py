@@ -1,15 +1,17 @@
 # Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The Lease where answers are lost and others come between: who goes on has it, and nobody else does."""
+"""What only a live cluster's actions know: the Lease where answers are lost and others come between, and who wants the run."""
 
 from __future__ import annotations
 
 import copy
+import subprocess
 from typing import Any
 
 import pytest
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._actions import LiveActions
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.order import Move
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import epoch
 from ansible_collections.gpuops.defrag.plugins.module_utils._kubernetes import RefusedError
 from ansible_collections.gpuops.defrag.tests.unit.builders import Object
@@ -77,3 +79,13 @@ def test_a_run_goes_on_only_with_the_lease_and_gives_it_back(server: Any, holder
     assert (server.spec["holderIdentity"] == actions.holder) == (found is None)
     actions.release()
     assert server.spec["holderIdentity"] != actions.holder
+
+
+def test_it_ends_before_the_next_eviction_once_the_process_is_gone_for_which_it_runs() -> None:
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as process:
+        actions = LiveActions(Server(), "kube-system", while_pid=process.pid)  # type: ignore[arg-type]
+        actions.wait(0)
+    with pytest.raises(SystemExit, match=f"process {process.pid} is gone"):
+        actions.wait(0)
+    with pytest.raises(SystemExit):
+        actions.evict(Move("ns", "p", "u", "", 1, "n1", "n2"), None)
