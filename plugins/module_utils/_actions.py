@@ -73,6 +73,8 @@ class Actions(Protocol):
 
     def wait(self, seconds: float) -> None: ...
 
+    def locked(self) -> str | None: ...
+
     def lock(self) -> str | None: ...
 
     def release(self) -> None: ...
@@ -162,6 +164,10 @@ class LiveActions:
     @property
     def _lease(self) -> str:
         return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+
+    def locked(self) -> str | None:
+        """Who else holds the Lease."""
+        return self._holder(self._find(f"{self._lease}/{NAME}"))
 
     def lock(self) -> str | None:
         """Take the Lease; whoever holds it where that cannot be."""

@@ -76,7 +76,7 @@ options:
   pause:
     description:
       - PromQL expressions. Nothing is evicted while one of them gives any result, as an alert fires, or cannot be evaluated.
-      - They are asked before the wave and between its steps.
+      - They are asked before the wave, between its steps, and while an eviction is waited for.
     type: list
     elements: str
     default: []
@@ -102,7 +102,7 @@ options:
       label:
         description:
           - Label them C(gpuops.io/reclaimable=true) with the annotation C(gpuops.io/reclaimable-since), and take both away as
-            soon as a run finds that they are no longer empty.
+            soon as a run finds that they are no longer empty. With V(false) it takes away those that there are.
         type: bool
         default: true
       cordon:
@@ -134,7 +134,7 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Taints of nodes while the wave lasts, and labels that stay.
+      - Taints of nodes, or which are closed, while the wave lasts, and labels that stay.
   idempotent:
     support: full
     details:
@@ -358,7 +358,7 @@ def main() -> None:
         module.fail_json(msg=_advised(error))
     told: dict[str, Any] = as_result(outcome, order) | {"cluster": live.identity}
     if module._diff:
-        told["diff"] = diff_of(outcome)
+        told["diff"] = diff_of(outcome, manner.steering)
     module.exit_json(**told)
 
 

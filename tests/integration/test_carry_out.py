@@ -278,7 +278,7 @@ def test_ended_politely_it_cleans_up_itself(plane: ControlPlane, api: Api, capsy
 def test_a_wave_does_not_outlive_its_playbook(by: signal.Signals, plane: ControlPlane, api: Api) -> None:
     wait_counted(api)
     given = json.dumps(WISH | {"kubeconfig": str(plane.kubeconfig), "progress_seconds": 1})
-    command = [ROOT / ".venv/bin/ansible-playbook", "gpuops.defrag.reconcile", "-e", given]
+    command = [f"{ROOT}/.venv/bin/ansible-playbook", "gpuops.defrag.reconcile", "-e", given]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             wait_until(lambda: STAGES["after an eviction"](api), "an eviction", alive=lambda: process.poll() is None)

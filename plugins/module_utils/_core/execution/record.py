@@ -27,7 +27,7 @@ class Flight:
 
     Attributes:
         workload: Whose pod it is, as :func:`landing.workload_of` tells.
-        since: When its pod was to leave.
+        since: When its pod left, or before that was to leave.
         known: Uids of the workload's pods at that time: none of them is the one that comes.
         replicas: Of a Deployment that brings up the new pod first, how many it wants but for that; else None.
         deployment: Its name.
@@ -49,14 +49,14 @@ class Run:
 
     Attributes:
         begun: When, in seconds since 1970.
-        waiting: Uids of pods that waited for room then.
+        waiting: Pods that waited for room then: the namespace of each, by its uid.
     """
 
     plan_id: str
     wave: int
     begun: float
     flights: list[Flight] = field(default_factory=list)
-    waiting: tuple[str, ...] = ()
+    waiting: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -148,7 +148,8 @@ def _run(raw: Mapping[str, Any]) -> Run:
         _made(Flight, flight, move=_made(Move, flight["move"]), known=tuple(map(str, flight["known"])))
         for flight in raw["flights"]
     ]
-    return _made(Run, raw, flights=flights, waiting=tuple(map(str, raw["waiting"])))
+    waiting = {str(uid): str(namespace) for uid, namespace in raw["waiting"].items()}
+    return _made(Run, raw, flights=flights, waiting=waiting)
 
 
 def _made(kind: type[T], raw: Mapping[str, Any], **read: Any) -> T:
@@ -171,5 +172,6 @@ _TYPES: dict[str, Any] = {
     "str | None": (str, type(None)),
     "dict[str, Past]": dict,
     "dict[str, float]": dict,
+    "dict[str, str]": dict,
     "dict[str, int]": dict,
 }
