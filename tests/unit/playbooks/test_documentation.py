@@ -27,7 +27,7 @@ CARRYING_OUT = ("reconcile", "defragment")
 TASKS = ("make_plan", "carry_out_wave", "next_step")
 ROW = re.compile(r"^\| `(\w+)` \| (?:`(.+?)`)? ?\|", re.MULTILINE)
 ANSIBLES_OWN = {"ansible_play_hosts", "ansible_playbook_python", "hostvars", "lookup", "omit"}
-ANSIBLES_TOO = {"ansible_check_mode", "inventory_hostname", "now"}
+ANSIBLES_TOO = {"ansible_check_mode", "inventory_hostname", "item", "now", "range"}
 
 
 def templates(part: Any, key: str = "") -> Iterator[str]:
