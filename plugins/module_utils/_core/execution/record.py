@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from math import inf
 from typing import Any, TypeVar, cast
 
 from ..errors import InputError
@@ -134,11 +135,11 @@ def read_state(text: str | None) -> State:
         run = raw.pop("run")
         workloads = {str(name): _made(Past, past) for name, past in raw.pop("workloads").items()}
         state = _made(State, raw, run=None if run is None else _run(run), workloads=workloads)
-        state.pods = {str(uid): float(until) for uid, until in state.pods.items()}
+        state.pods = {str(uid): _number(uid, until) for uid, until in state.pods.items()}
         state.totals = {str(name): int(number) for name, number in state.totals.items()}
     except InputError:
         raise
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise InputError(f"cannot be read ({error})", field="state.json") from None
     return state
 
@@ -161,7 +162,17 @@ def _made(kind: type[T], raw: Mapping[str, Any], **read: Any) -> T:
         value, wanted = values[each.name], _TYPES.get(str(each.type))
         if wanted and (not isinstance(value, wanted) or isinstance(value, bool)):
             raise TypeError(f"{kind.__name__}.{each.name} is {type(value).__name__}")
+        if isinstance(value, int | float):
+            _number(each.name, value)
     return kind(**values)
+
+
+def _number(name: str, value: Any) -> float:
+    """A time or a count; what is not finite would compare as if all were well, or never pass."""
+    number = float(value)
+    if not 0 <= number < inf:
+        raise ValueError(f"{name} is {number}")
+    return number
 
 
 _TYPES: dict[str, Any] = {

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -65,9 +66,16 @@ def changed(**fields: Any) -> str:
         changed(version=None),
         changed(plan_id=3),
         changed(waves_done=True),
+        changed(waves_done=-1),
+        changed(last_wave=float("nan")),
+        changed(last_end=float("inf")),
+        changed(last_wave=10**400),
+        changed(pods={"u": float("nan")}),
+        changed(workloads={"a": asdict(Past()) | {"frozen_until": float("-inf")}}),
         changed(other=1),
         changed(run={}),
-        changed(run={"plan_id": "p", "wave": 0, "begun": 1.0, "flights": [{}], "waiting": []}),
+        changed(run={"plan_id": "p", "wave": 0, "begun": 1.0, "flights": [{}], "waiting": {}}),
+        changed(run={"plan_id": "p", "wave": 0, "begun": 1.0, "flights": [], "waiting": []}),
         changed(workloads=[]),
         changed(workloads={"a": {}}),
         changed(pods={"u": "soon"}),
