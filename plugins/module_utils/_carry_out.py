@@ -17,7 +17,7 @@ from ._core.cluster.layout import Layout
 from ._core.errors import InputError
 from ._core.execution import reclaim, steer, surge
 from ._core.execution.breaker import Bounds, paused, tripped
-from ._core.execution.landing import Landing, Status, landings
+from ._core.execution.landing import Landing, Status, landings, left_at
 from ._core.execution.order import Move, Order
 from ._core.execution.record import Flight, Past, Run, State, read_state
 from ._core.execution.verify import Fault, FaultReason, faults, pods_of, too_old
@@ -568,6 +568,9 @@ class _Execution:
     def _landings(self, run: Run) -> list[Landing]:
         namespaces = {flight.move.namespace for flight in run.flights}
         there = self.actions.pods(namespaces)
+        old = {pod.uid: pod for pod in there}
+        for flight in run.flights:
+            flight.since = left_at(flight, old.get(flight.move.uid), self.actions.now())
         found = landings(run.flights, there, self.actions.now(), self.manner.ready_timeout, run.waiting)
         elsewhere = set(run.waiting.values()) - namespaces
         if elsewhere and any(landing.stray for landing in found):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -488,6 +489,29 @@ def test_the_one_that_comes_is_waited_for_from_when_the_old_one_left() -> None:
     hands.evict = late  # type: ignore[method-assign]
     outcome = carry_out(hands, made, replace(BRISK, ready_timeout=10))
     assert outcome.verdict == "Recommended", outcome.message
+
+
+def test_a_pod_with_a_long_grace_is_not_lost_while_it_ends_its_work() -> None:
+    cluster = fleet(cold_start=1)
+    made = order(cluster)
+    first = made.waves[0][0]
+    hands = Hands(cluster)
+    until = cluster.time + 300
+    (old,) = [each for each in cluster.running if each["metadata"]["uid"] == first.uid]
+
+    def linger(move: Move, grace: int | None) -> Answer:
+        old["metadata"]["deletionTimestamp"] = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return Answer(Leaving.DONE)
+
+    def end() -> None:
+        if cluster.time >= until - 60 and old in cluster.running:
+            cluster.running.remove(old)
+
+    hands.evict = linger  # type: ignore[method-assign]
+    cluster.on_wait = end
+    outcome = carry_out(hands, replace(made, waves=((first,),)), replace(BRISK, ready_timeout=30))
+    assert (outcome.verdict, len(outcome.landed)) == ("Recommended", 1), outcome.message
+    assert cluster.time < until
 
 
 def test_the_room_of_a_pod_may_go_to_one_of_another_namespace_that_had_waited() -> None:
