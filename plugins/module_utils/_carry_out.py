@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from ._actions import Actions, Answer, LeaseLostError, Leaving
+from ._actions import LEASE_SECONDS, Actions, Answer, LeaseLostError, Leaving
 from ._core.audit.measures import AuditOptions, measure
 from ._core.cluster.layout import Layout
 from ._core.errors import InputError
@@ -72,7 +72,7 @@ class Outcome:
         verdict: The plan's own where all went well, else what ended it.
         done: Nothing of the plan is left to do.
         wave: The number, from 1, of the wave that was carried out; None where none was begun.
-        retry_after: Seconds after which the next wave may go.
+        retry_after: Seconds after which the next wave may go, or another run be done.
         steering: For each step of the wave the nodes that were kept from attracting its pods.
         recovered: What was left by a run that died.
         swept: Something of such a run was taken away, or given back.
@@ -137,7 +137,7 @@ def carry_out(actions: Actions, order: Order, manner: Manner, *, check: bool = F
     """
     execution = _Execution(actions, order, manner)
     if holder := actions.locked() if check else actions.lock():
-        return Outcome("Locked", f"{holder} is at work")
+        return Outcome("Locked", f"{holder} is at work", retry_after=float(LEASE_SECONDS))
     if check:
         return execution.foresee()
     try:
@@ -145,6 +145,7 @@ def carry_out(actions: Actions, order: Order, manner: Manner, *, check: bool = F
     except LeaseLostError as error:
         # Whoever has it cleans up.
         execution.outcome.stop("Locked", str(error))
+        execution.outcome.retry_after = float(LEASE_SECONDS)
         return execution.outcome
     except BaseException as error:
         execution.give_up()

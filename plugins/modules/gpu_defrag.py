@@ -222,7 +222,7 @@ waves:
   type: int
   sample: 3
 retry_after:
-  description: With V(TooSoon), seconds until the next wave may go.
+  description: With V(TooSoon), seconds until the next wave may go; with V(Locked), after which to try again.
   returned: always
   type: float
   sample: null

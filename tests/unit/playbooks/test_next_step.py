@@ -32,6 +32,8 @@ def render(template: str, **variables: Any) -> Any:
         ("Recommended", 2, True, {"steps": 4, "moved": 7, "stale": 0, "goes_on": False}),
         # A wait of any length is no step: `max_steps` counts waves.
         ("TooSoon", 0, False, {"steps": 3, "moved": 5, "stale": 0, "goes_on": True}),
+        # Nobody waits for another run for ever.
+        ("Locked", 0, False, {"steps": 4, "moved": 5, "stale": 0, "goes_on": True}),
         ("StalePlan", 0, False, {"steps": 4, "moved": 5, "stale": 3, "goes_on": False}),
         ("StalePlan", 1, False, {"steps": 4, "moved": 6, "stale": 0, "goes_on": False}),
     ],

@@ -288,7 +288,7 @@ def test_another_run_that_takes_over_is_left_to_clean_up() -> None:
 
     cluster.on_wait = take_over
     outcome = carry_out(Hands(cluster), made, BRISK)
-    assert outcome.verdict == "Locked"
+    assert (outcome.verdict, outcome.retry_after) == ("Locked", 30)
     cluster.on_wait = lambda: None
     assert cluster.lease == ("two", cluster.time)
     finish_as(cluster, "two")
