@@ -204,10 +204,13 @@ class Hands:
         self.cluster.tick()
         self._keep()
 
-    def lock(self) -> str | None:
+    def locked(self) -> str | None:
         lease = self.cluster.lease
-        if lease and lease[0] != self.holder and lease[1] + LEASE > self.cluster.time:
-            return lease[0]
+        return lease[0] if lease and lease[0] != self.holder and lease[1] + LEASE > self.cluster.time else None
+
+    def lock(self) -> str | None:
+        if holder := self.locked():
+            return holder
         self.cluster.lease = (self.holder, self.cluster.time)
         return None
 
@@ -237,8 +240,9 @@ class Hands:
         return decode(self.cluster.objects(), now=self.cluster.time, live=True)
 
     def pods(self, namespaces: Iterable[str]) -> list[Pod]:
-        assert set(namespaces) <= {"default"}
-        found = decode([{"kind": "PodList", "items": copy.deepcopy(self.cluster.running)}], live=True)
+        wanted = set(namespaces)
+        asked = [each for each in self.cluster.running if each["metadata"]["namespace"] in wanted]
+        found = decode([{"kind": "PodList", "items": copy.deepcopy(asked)}], live=True)
         return [*found.pending, *found.strangers, *found.finished]
 
     def evict(self, move: Move, grace: int | None) -> Answer:

@@ -90,6 +90,17 @@ def landings(run: Run, pods: Iterable[Pod], now: float, timeout: float) -> list[
     ]
 
 
+def left_at(flight: Flight, old: Pod | None, now: float) -> float:
+    """When the pod of a move left: now while its grace lasts, as a StatefulSet's next one only comes after that.
+
+    Args:
+        flight: The move, which tells when it left as far as was known.
+        old: Its pod, if it is still there.
+        now: Seconds since 1970.
+    """
+    return flight.since if old is None or old.gone_by is None else max(flight.since, min(now, old.gone_by))
+
+
 def _landing(
     flight: Flight,
     old: Pod | None,

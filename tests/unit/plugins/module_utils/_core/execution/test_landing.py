@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.landing import Landing, Status, landings
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.landing import (
+    Landing,
+    Status,
+    landings,
+    left_at,
+)
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.order import Move
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.record import Flight, Run
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import decode, epoch
@@ -82,6 +87,16 @@ def test_time_is_counted_from_when_the_new_pod_was_made() -> None:
     late = new("a", "n2", ready=False, created="2026-11-30T12:00:50Z")
     assert one(late, timeout=20).status == Status.BOUND
     assert one(late, timeout=10).status == Status.TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    ("by", "left"), [(None, NOW - 30), ("12:30:00", NOW), ("12:00:45", NOW - 15), ("12:00:20", NOW - 30)], ids=str
+)
+def test_a_pod_is_leaving_while_its_grace_lasts(by: str | None, left: float) -> None:
+    going = {"deletionTimestamp": f"2026-11-30T{by}Z"} if by else {}
+    (old,) = read(pod("old", 1, "n1", metadata=going))
+    assert left_at(flight(), old, NOW) == left
+    assert left_at(flight(), None, NOW) == NOW - 30
 
 
 def test_elsewhere_is_a_stray_unless_a_pod_that_waited_took_the_place() -> None:
