@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import platform
 import re
 import subprocess
@@ -34,7 +35,9 @@ from ansible_collections.gpuops.defrag.tests.cluster.processes import wait_until
 from ansible_collections.gpuops.defrag.tests.cluster.programs import programs  # noqa: E402
 from ansible_collections.gpuops.defrag.tests.cluster.sampling import Sampler  # noqa: E402
 
-STATES = ("gpu200-1",)
+STATES = ("gpu200-1", "gpu200-2", "gpu200-3")
+LARGE = "openb-1213"
+WAVES = 3
 COLD_START = 3
 CYCLES = 16
 GPUS = 8
@@ -56,6 +59,16 @@ pod waits for {GPUS} GPUs. Both begin with the same pods on the same nodes, and 
 (`max_free: {MAX_FREE}`, `nodeFit`), the next cycle as soon as all pods have settled. The playbook plans, and ends by itself.
 Seconds are until all pods have settled, planning included; with a wave or cycle every five minutes their number counts.
 "Budgets broken" are looks, five a second, at which one was below what it asks for.
+"""
+
+LARGE_PAGE = """## {name}: {nodes} nodes, {pods} pods
+
+Waves towards 100 more slots of 8 GPUs, at most 20 evictions each, by `gpuops.defrag.reconcile`, which plans anew each time.
+A node is written when a taint is put on it or taken off it, and when it is marked as one that could be given back: the module
+counts each. Of so many nodes the scheduler compares 497, and 889 have a GPU free.
+
+| wave | evictions | landed as planned | elsewhere | writes to nodes | of these marks | seconds |
+|---|---|---|---|---|---|---|
 """
 
 
@@ -138,6 +151,16 @@ def judged(plane: ControlPlane, rounds: int, began: float, pods: int, seen: Any,
     return Outcome(rounds, len(seen.uids) - pods, free, fleet.is_ready(huge), took, len(seen.violations), by_round)
 
 
+def run(playbook: str, given: Object) -> str:
+    """What a playbook prints, each message in one line."""
+    command = [ROOT / ".venv/bin/ansible-playbook", f"gpuops.defrag.{playbook}", "-e", json.dumps(given)]
+    environment = os.environ | {"ANSIBLE_SHOW_CUSTOM_STATS": "true", "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
+    done = subprocess.run(list(map(str, command)), cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stdout + done.stderr)
+    return re.sub(r"\n +", " ", done.stdout)
+
+
 def by_playbook(state: list[Object]) -> Outcome:
     """gpuops.defrag.defragment until it is done."""
     with started("bench-playbook", state) as running, Sampler(running[0].api.items) as seen:
@@ -151,12 +174,8 @@ def by_playbook(state: list[Object]) -> Outcome:
             "progress_seconds": 1,
         }
         began = time.monotonic()
-        command = [ROOT / ".venv/bin/ansible-playbook", "gpuops.defrag.defragment", "-e", json.dumps(given)]
-        done = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(done.stdout + done.stderr)
+        told = run("defragment", given)
         wait_until(lambda: settled(plane.api), "all settled")
-        told = re.sub(r"\n +", " ", done.stdout)
         moved = tuple(map(int, re.findall(r"; (\d+) pods moved, \d+ landed", told)))
         return judged(plane, sum(map(bool, moved)), began, pods, seen, tuple(filter(None, moved)))
 
@@ -188,13 +207,39 @@ def by_descheduler(state: list[Object], cycles: int) -> Outcome:
         return judged(plane, cycles, began, pods, seen, tuple(by_cycle))
 
 
+def large(state: list[Object]) -> str:
+    """Waves on a cluster of many nodes, and how many of these each of them writes to."""
+    plane = ControlPlane(ROOT / "build/clusters/bench-large")
+    limits = {"per_node": 2, "per_namespace": 20, "total": 20, "interval_seconds": 1}
+    given = {"objective": {"kind": "slots", "slot_size": GPUS, "count": 100}, "limits": limits}
+    rows = []
+    try:
+        api = plane.start().api
+        fleet.load(api, state, cold_start=COLD_START)
+        for wave in range(1, WAVES + 1):
+            began = time.monotonic()
+            step = run("reconcile", given | {"kubeconfig": str(plane.kubeconfig)})
+            took = time.monotonic() - began
+            (told,) = json.loads(step[step.rindex("CUSTOM STATS") :].partition("RUN: ")[2]).values()
+            marks = sum(map(len, told["reclaimable"].values()))
+            numbers = (told["evicted"], told["landed"], told["strays"], told["nodes_written"], marks)
+            rows.append(f"| {wave} | {' | '.join(map(str, numbers))} | {took:.0f} |\n")
+        found = (len(api.items("/api/v1/nodes")), len(api.items("/api/v1/pods")))
+    finally:
+        plane.stop()
+    return LARGE_PAGE.format(name=LARGE, nodes=found[0], pods=found[1]) + "".join(rows)
+
+
+def items(name: str) -> list[Object]:
+    with gzip.open(ROOT / "examples" / f"{name}.json.gz", "rt", encoding="utf-8") as file:
+        return list(json.load(file)["items"])
+
+
 def main() -> None:
     page = [PAGE]
     for name in STATES:
-        with gzip.open(ROOT / "examples" / f"{name}.json.gz", "rt", encoding="utf-8") as file:
-            text = file.read()
-        ours = by_playbook(json.loads(text)["items"])
-        theirs = by_descheduler(json.loads(text)["items"], max(CYCLES, ours.rounds))
+        ours = by_playbook(items(name))
+        theirs = by_descheduler(items(name), max(CYCLES, ours.rounds))
         page += [
             f"## {name}",
             "",
@@ -207,7 +252,7 @@ def main() -> None:
             f"Cycle by cycle: {', '.join(map(str, theirs.by_round))}.",
             "",
         ]
-    page_text = "\n".join(page[:-1]) + "\n"
+    page_text = "\n".join([*page, large(items(LARGE))])
     (ROOT / "docs/bench-defragment.md").write_text(page_text, encoding="utf-8")
     print(page_text)
 

@@ -73,6 +73,8 @@ class Actions(Protocol):
 
     def wait(self, seconds: float) -> None: ...
 
+    def locked(self) -> str | None: ...
+
     def lock(self) -> str | None: ...
 
     def release(self) -> None: ...
@@ -116,6 +118,7 @@ class LiveActions:
         namespace: Where the ConfigMap and the Lease are.
         mark: Says of a pod, as the API has it, why the user protects it.
         pause: Queries that pause when they fire, and whom to ask.
+        while_pid: The process for which it runs; once that is gone the run ends, and cleans up.
     """
 
     def __init__(
@@ -125,6 +128,7 @@ class LiveActions:
         *,
         mark: Callable[[Mapping[str, Any]], str | None] | None = None,
         pause: tuple[Prometheus, Sequence[str]] | None = None,
+        while_pid: int | None = None,
     ) -> None:
         live.patience = PATIENCE
         self.live = live
@@ -132,6 +136,7 @@ class LiveActions:
         self.holder = f"{platform.node()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._mark = mark
         self._pause = pause
+        self._while_pid = while_pid
         self._renewed: float | None = None
         self._version: str | None = None
         self._text: str | None = None
@@ -146,7 +151,13 @@ class LiveActions:
     def wait(self, seconds: float) -> None:
         """Let time pass, and keep the Lease."""
         time.sleep(seconds)
+        self._stay_wanted()
         self._keep()
+
+    def _stay_wanted(self) -> None:
+        """End the run, as SIGTERM does, once the process is gone that it runs for."""
+        if self._while_pid is not None and not _runs(self._while_pid):
+            raise SystemExit(f"process {self._while_pid} is gone, for which this runs")
 
     # One at a time.
 
@@ -154,28 +165,29 @@ class LiveActions:
     def _lease(self) -> str:
         return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
 
+    def locked(self) -> str | None:
+        """Who else holds the Lease."""
+        return self._holder(self._find(f"{self._lease}/{NAME}"))
+
     def lock(self) -> str | None:
         """Take the Lease; whoever holds it where that cannot be."""
         path = f"{self._lease}/{NAME}"
         found = self._find(path)
-        if found is None:
-            body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self._meta(), "spec": self._held()}
-            try:
+        if holder := self._holder(found):
+            return holder
+        try:
+            if found is None:
+                body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": self._meta(), "spec": self._held()}
                 self.live.send("post", self._lease, body)
-            except RefusedError as error:
-                if error.status != 409:
-                    raise
-                return self._holder(self._find(path))
-        else:
-            holder = self._holder(found)
-            if holder:
-                return holder
-            try:
+            else:
                 self._patch(path, {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "spec": self._held()})
-            except RefusedError as error:
-                if error.status != 409:
-                    raise
-                return self._holder(self._find(path)) or "another run"
+        except RefusedError as error:
+            if error.status != 409:
+                raise
+            # Another was first; or we were, and the answer was lost.
+            found = self._find(path)
+            if ((found or {}).get("spec") or {}).get("holderIdentity") != self.holder:
+                return self._holder(found) or "another run"
         self._renewed = time.monotonic()
         return None
 
@@ -222,9 +234,13 @@ class LiveActions:
         path = f"{self._lease}/{NAME}"
         found = self._find(path)
         if found and found["spec"].get("holderIdentity") == self.holder:
-            self._patch(
-                path, {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "spec": {"holderIdentity": ""}}
-            )
+            given = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "spec": {"holderIdentity": ""}}
+            try:
+                self._patch(path, given)
+            except RefusedError as error:
+                # It has run out and another took it; or it is given back, and the answer was lost.
+                if error.status != 409:
+                    raise
 
     # Memory.
 
@@ -314,6 +330,7 @@ class LiveActions:
 
     def evict(self, move: Move, grace: int | None) -> Answer:
         """Ask for the pod's eviction, of this very pod."""
+        self._stay_wanted()
         self._keep()
         options: dict[str, Any] = {"preconditions": {"uid": move.uid}}
         if grace is not None:
@@ -516,6 +533,16 @@ def remember(live: Live, namespace: str, key: str, text: str) -> None:
             continue
         return
     raise InputError("comes and goes", source=live.name, object=f"ConfigMap {namespace}/{NAME}")
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # It is another user's.
+    return True
 
 
 def cooling(live: Live, namespace: str) -> tuple[dict[str, float], list[str]]:

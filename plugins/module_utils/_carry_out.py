@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from ._actions import Actions, Answer, LeaseLostError, Leaving
+from ._actions import LEASE_SECONDS, Actions, Answer, LeaseLostError, Leaving
 from ._core.audit.measures import AuditOptions, measure
 from ._core.cluster.layout import Layout
 from ._core.errors import InputError
 from ._core.execution import reclaim, steer, surge
 from ._core.execution.breaker import Bounds, paused, tripped
-from ._core.execution.landing import Landing, Status, landings
+from ._core.execution.landing import Landing, Status, landings, left_at
 from ._core.execution.order import Move, Order
 from ._core.execution.record import Ended, Flight, Past, Run, State, read_state
 from ._core.execution.verify import Fault, FaultReason, faults, pods_of, too_old
@@ -72,9 +72,10 @@ class Outcome:
         verdict: The plan's own where all went well, else what ended it.
         done: Nothing of the plan is left to do.
         wave: The number, from 1, of the wave that was carried out; None where none was begun.
-        retry_after: Seconds after which the next wave may go.
+        retry_after: Seconds after which the next wave may go, or another run be done.
         steering: For each step of the wave the nodes that were kept from attracting its pods.
         recovered: What was left by a run that died.
+        swept: Something of such a run was taken away, or given back.
         written: Names of Node objects that were changed, each time.
     """
 
@@ -90,6 +91,7 @@ class Outcome:
     reasons: list[dict[str, Any]] = field(default_factory=list)
     steering: list[list[str]] = field(default_factory=list)
     recovered: list[dict[str, Any]] = field(default_factory=list)
+    swept: bool = False
     reclaimable: reclaim.Marks = reclaim.Marks((), ())  # noqa: RUF009 - frozen
     written: list[str] = field(default_factory=list)
     realized: dict[str, Any] = field(default_factory=dict)
@@ -99,7 +101,7 @@ class Outcome:
     def changed(self) -> bool:
         """Whether anything was, or would be, changed that lasts."""
         marks = self.reclaimable
-        return bool(self.evicted or self.recovered or self.written or marks.add or marks.remove)
+        return bool(self.evicted or self.recovered or self.swept or self.written or marks.add or marks.remove)
 
     def stop(self, verdict: str, message: str) -> None:
         """End with the first verdict that was reached."""
@@ -134,26 +136,26 @@ def carry_out(actions: Actions, order: Order, manner: Manner, *, check: bool = F
         StoppedError: The cluster does not answer, or a right is missing.
     """
     execution = _Execution(actions, order, manner)
+    if holder := actions.locked() if check else actions.lock():
+        return Outcome("Locked", f"{holder} is at work", retry_after=float(LEASE_SECONDS))
     if check:
         return execution.foresee()
-    holder = actions.lock()
-    if holder:
-        return Outcome("Locked", f"{holder} is at work")
     try:
         execution.run()
     except LeaseLostError as error:
         # Whoever has it cleans up.
         execution.outcome.stop("Locked", str(error))
+        execution.outcome.retry_after = float(LEASE_SECONDS)
         return execution.outcome
     except BaseException as error:
-        try:
-            execution.clean()
-        finally:
-            actions.release()
+        execution.give_up()
         if isinstance(error, (InputError, RefusedError)):
             raise StoppedError(error, execution.outcome) from error
         raise
-    actions.release()
+    try:
+        actions.release()
+    except (InputError, RefusedError) as error:
+        raise StoppedError(error, execution.outcome) from error
     return execution.outcome
 
 
@@ -170,9 +172,20 @@ class _Execution:
         self.tainted: set[str] = set()
         self.closed: set[str] = set()
         self.labelled: dict[str, Move | Pod] = {}
+        self.surged: Flight | None = None
         self.moves = 0
 
     # The course of a run.
+
+    def give_up(self) -> None:
+        """Clean up after an error, as far as that goes; what is left the next run finds."""
+        for undo in (self.clean, self.actions.release):
+            try:
+                undo()
+            except LeaseLostError:
+                return  # Whoever has it cleans up.
+            except (InputError, RefusedError) as error:
+                self.outcome.notes.append(f"not all was cleaned up, which is left to the next run: {error}")
 
     def run(self) -> None:
         """Recover, verify, act, verify, clean, record."""
@@ -185,7 +198,8 @@ class _Execution:
             self.clean()
             cluster = self._look()
         before = cluster
-        wave = self._next(cluster)
+        # What a run left that ended badly is a reason to end too.
+        wave = self._next(cluster) if outcome.verdict == self.order.verdict else None
         if wave is None:
             self.clean()
         else:
@@ -202,15 +216,15 @@ class _Execution:
         if not self._remember():
             return outcome
         cluster = self._look()
-        if self.state.run:
-            outcome.recovered = [flight.move.told() for flight in self.state.run.flights]
+        if run := self.state.run:
+            outcome.recovered = [landing.flight.move.told() for landing in self._landings(run) if landing.status != Status.STAYS]
         wave = self._next(cluster)
         if wave is not None:
             outcome.wave = wave + 1
             outcome.message = f"wave {wave + 1} of {len(self.order.waves)} would be carried out"
             pods, found = self._steps(wave, cluster)
             for step in found:
-                outcome.steering.append(sorted(self._repelling(cluster, pods, step)))
+                outcome.steering.append(sorted(self._lead(wave, cluster, pods, step).repel))
                 outcome.evicted += [move.told() for move in step]
         outcome.reclaimable = self._marks(cluster)
         return outcome
@@ -232,6 +246,7 @@ class _Execution:
         self.tainted = steer.tainted(cluster)
         self.closed = {n.name for n in cluster.nodes.values() if n.labels.get(steer.CORDONED) == steer.FOR_A_WAVE}
         self.labelled = {pod.uid: pod for pod in active_pods(cluster) if steer.EVICT in pod.labels and not pod.terminating}
+        self.outcome.swept |= bool(self.tainted or self.closed or self.labelled)
         return cluster
 
     def _next(self, cluster: Cluster) -> int | None:
@@ -301,7 +316,7 @@ class _Execution:
         known: dict[str, list[str]] = {}
         for pod in active_pods(cluster):
             known.setdefault(workload_of(pod), []).append(pod.uid)
-        waiting = tuple(pod.uid for pod in cluster.pending if self.order.resource in pod.requests)
+        waiting = {pod.uid: pod.namespace for pod in cluster.pending if self.order.resource in pod.requests}
         self.moves = len(pods)
         outcome.wave = wave + 1
         outcome.notes += [
@@ -319,11 +334,12 @@ class _Execution:
                 outcome.stop(*stop)
                 whole = False
                 break
-            steered = self._repelling(cluster, pods, step)
-            outcome.steering.append(sorted(steered))
-            self._steer(steered)
-            flights = [self._flight(move, pods[move], known) for move in step]
+            led = self._lead(wave, cluster, pods, step)
+            outcome.steering.append(sorted(led.repel))
+            self._steer(led.repel, {move.target for move in step})
+            flights = [replace(self._flight(move, pods[move], known), loose=move in led.loose) for move in step]
             run.flights += flights
+            run.avoided = tuple(sorted(self.tainted)) if any(flight.loose for flight in run.flights) else ()
             # Before anything is done, so that the next run knows of it if this one dies.
             self._save()
             whole = self._leave(run, flights) and self._landed_well(run, lambda landing: landing.bound)
@@ -359,38 +375,34 @@ class _Execution:
             flight.known = tuple(sorted(pod.uid for pod in there if workload_of(pod) == workload))
         return flight
 
-    def _repelling(self, cluster: Cluster, pods: dict[Move, Pod], step: Sequence[Move]) -> set[str]:
+    def _lead(self, wave: int, cluster: Cluster, pods: dict[Move, Pod], step: Sequence[Move]) -> steer.Lead:
         if self.manner.steering == "soft_taints":
-            return steer.repelling(cluster, pods, step, self.order.resource)
-        if self.manner.steering == "cordon":
-            return {move.source for move in pods if not cluster.nodes[move.source].unschedulable}
-        return set()
+            return steer.lead(cluster, pods, step, self.order.resource, steer.Stakes.of(self.order, wave))
+        closed = {move.source for move in pods if not cluster.nodes[move.source].unschedulable}
+        return steer.Lead(frozenset(closed if self.manner.steering == "cordon" else ()), frozenset())
 
-    def _steer(self, wanted: Collection[str]) -> None:
-        """Only what differs is written."""
-        if self.manner.steering == "cordon":
-            self._close(wanted)
-        else:
-            self._taint(wanted)
+    def _steer(self, repel: Collection[str], goals: Collection[str]) -> None:
+        """Only what differs is written. What an earlier step repelled goes on doing so, unless it is a goal now."""
+        cordon = self.manner.steering == "cordon"
+        now, mark = (self.closed, self._close) if cordon else (self.tainted, self._taint)
+        wanted = set(repel) if cordon else (now | set(repel)) - set(goals)
+        for node in sorted(wanted ^ now):
+            mark(node, node in wanted)
 
-    def _taint(self, wanted: Collection[str]) -> None:
-        for node in sorted(set(wanted) ^ self.tainted):
-            on = node in wanted
-            # Noted first when it comes, last when it goes.
-            self.tainted |= {node}
-            if self.actions.taint(node, on):
-                self.outcome.written.append(node)
-            if not on:
-                self.tainted -= {node}
+    def _taint(self, node: str, on: bool) -> None:
+        # Noted first when it comes, last when it goes.
+        self.tainted |= {node}
+        if self.actions.taint(node, on):
+            self.outcome.written.append(node)
+        if not on:
+            self.tainted -= {node}
 
-    def _close(self, wanted: Collection[str]) -> None:
-        for node in sorted(set(wanted) ^ self.closed):
-            close = node in wanted
-            self.closed |= {node}
-            if self.actions.mark_node(node, {steer.CORDONED: steer.FOR_A_WAVE if close else None}, {}, close):
-                self.outcome.written.append(node)
-            if not close:
-                self.closed -= {node}
+    def _close(self, node: str, close: bool) -> None:
+        self.closed |= {node}
+        if self.actions.mark_node(node, {steer.CORDONED: steer.FOR_A_WAVE if close else None}, {}, close):
+            self.outcome.written.append(node)
+        if not close:
+            self.closed -= {node}
 
     # How pods leave.
 
@@ -441,21 +453,33 @@ class _Execution:
                 self._kept(run, flight, "PodGone", "it is not there any more", "StalePlan")
                 del waiting[uid], self.labelled[uid]
         whole = len(waiting) == len(flights)
-        deadline = self.actions.now() + self.manner.evict_timeout
-        while waiting:
-            there = {pod.uid: pod for pod in self.actions.pods(flight.move.namespace for flight in waiting.values())}
-            for uid, flight in list(waiting.items()):
-                if uid not in there or there[uid].terminating:
-                    self._left(flight, "descheduler")
-                    del waiting[uid], self.labelled[uid]
-            if waiting and self.actions.now() >= deadline:
-                for uid, flight in waiting.items():
-                    self._unlabel(uid)
-                    self._kept(run, flight, "NotEvicted", "the descheduler did not evict it in time", "NotEvicted")
-                return False
-            if waiting:
-                self.actions.wait(POLL)
-        return whole
+        deadline, wait = self.actions.now() + self.manner.evict_timeout, 0.0
+        stop = None
+        while not stop:
+            self._note_evicted(waiting)
+            if not waiting:
+                return whole
+            late = self.actions.now() >= deadline
+            stop = ("NotEvicted", "the descheduler did not evict it in time") if late else self._stops()
+            if not stop:
+                wait = min(max(2 * wait, POLL), 15.0)
+                self.actions.wait(min(wait, max(POLL, deadline - self.actions.now())))
+        for uid in waiting:
+            self._unlabel(uid)
+        # Some may have been evicted before their label was gone.
+        self._note_evicted(waiting)
+        for flight in waiting.values():
+            self._kept(run, flight, stop[0], stop[1], stop[0])
+        return False
+
+    def _note_evicted(self, waiting: dict[str, Flight]) -> None:
+        """Take out those that the descheduler has evicted."""
+        there = {pod.uid: pod for pod in self.actions.pods(flight.move.namespace for flight in waiting.values())}
+        for uid, flight in list(waiting.items()):
+            if uid not in there or there[uid].terminating:
+                self._left(flight, "descheduler")
+                del waiting[uid]
+                self.labelled.pop(uid, None)
 
     def _unlabel(self, uid: str) -> None:
         self.actions.mark_pod(self.labelled[uid], {steer.EVICT: None}, {})
@@ -464,12 +488,22 @@ class _Execution:
     def _surge(self, run: Run, flight: Flight) -> bool:
         """One replica more on the destination; the old pod goes once it is Ready."""
         move, replicas = flight.move, flight.replicas or 0
+        self.surged = flight
         self.actions.mark_pod(move, {}, {surge.COST: surge.CHEAPEST})
         if not self.actions.scale(move.namespace, flight.deployment, replicas, replicas + 1):
             self._kept(run, flight, "MakeBeforeBreakRefused", f"{flight.deployment} was scaled by somebody else", "StalePlan")
             self._cost_again(flight)
+            self.surged = None
             return False
-        return self._give_back(run, self._await_one(run, flight))
+        whole = self._give_back(run, self._await_one(run, flight))
+        self.surged = None
+        return whole
+
+    def _scale_back(self, flight: Flight) -> None:
+        """In haste: the controller keeps pods that are Ready, and of those it lets go the old one first."""
+        replicas = flight.replicas or 0
+        self.actions.scale(flight.move.namespace, flight.deployment, replicas + 1, replicas)
+        self._cost_again(flight)
 
     def _give_back(self, run: Run, landing: Landing) -> bool:
         """Take the replica back: the old pod goes if the new one is Ready where it should be, else the new one."""
@@ -487,11 +521,15 @@ class _Execution:
         deadline = self.actions.now() + self.manner.evict_timeout
         while leaving and self._is_there(move.namespace, leaving) and self.actions.now() < deadline:
             self.actions.wait(POLL)
-        if moved:
+        if moved and not self._is_there(move.namespace, move.uid):
             self._left(flight, "surge")
-            # Where it is still there, somebody else has scaled: it costs again what others do.
-            self._cost_again(flight)
             return True
+        if moved:
+            # Somebody else has scaled, or another pod was not Ready and went.
+            self._cost_again(flight)
+            told = f"{move} is still there beside its new pod"
+            self._kept(run, flight, "MakeBeforeBreakUndone", told, "StalePlan")
+            return False
         told, verdict = ("landed elsewhere", "Strays") if landing.stray else ("was not Ready in time", "NotReady")
         self._settle([landing])
         self._kept(run, flight, "MakeBeforeBreakUndone", f"its new pod {told}, and was taken back", verdict)
@@ -505,7 +543,7 @@ class _Execution:
         return any(pod.uid == uid and not pod.terminating for pod in self.actions.pods([namespace]))
 
     def _left(self, flight: Flight, by: str) -> None:
-        move = flight.move
+        move, flight.since = flight.move, self.actions.now()
         self.outcome.evicted.append(move.told() | {"by": by})
         self.state.count("evicted")
         note = f"moved from {move.source}, to go to {move.target}: plan {self.order.plan_id}"
@@ -524,13 +562,25 @@ class _Execution:
 
     def _await(self, run: Run, enough: Callable[[Landing], bool]) -> list[Landing]:
         """Wait until every move of a wave is as far as that."""
-        namespaces = {flight.move.namespace for flight in run.flights}
         while True:
-            there = self.actions.pods(namespaces)
-            found = landings(run.flights, there, self.actions.now(), self.manner.ready_timeout, run.waiting)
+            found = self._landings(run)
             if all(enough(landing) for landing in found if landing.status != Status.STAYS):
                 return found
             self.actions.wait(POLL)
+
+    def _landings(self, run: Run) -> list[Landing]:
+        namespaces = {flight.move.namespace for flight in run.flights}
+        there = self.actions.pods(namespaces)
+        old = {pod.uid: pod for pod in there}
+        for flight in run.flights:
+            flight.since = left_at(flight, old.get(flight.move.uid), self.actions.now())
+        found = landings(run, there, self.actions.now(), self.manner.ready_timeout)
+        elsewhere = set(run.waiting.values()) - namespaces
+        if elsewhere and any(landing.stray for landing in found):
+            # A pod of another namespace may have got the room that it had waited for.
+            there += self.actions.pods(elsewhere)
+            found = landings(run, there, self.actions.now(), self.manner.ready_timeout)
+        return found
 
     def _await_one(self, run: Run, flight: Flight) -> Landing:
         found = self._await(run, lambda each: each.over or each.flight is not flight)
@@ -598,6 +648,9 @@ class _Execution:
             self._unsurge(run, flight)
         found = self._await(run, lambda landing: landing.over)
         self._settle(found)
+        trip = tripped(found, self.moves, self.manner.bounds)
+        if trip and self.outcome.verdict == self.order.verdict:
+            self.outcome.stop(*trip)
         gone = [landing for landing in found if landing.status != Status.STAYS]
         self.outcome.recovered = [landing.flight.move.told() for landing in gone]
         if gone:
@@ -609,6 +662,7 @@ class _Execution:
         move, replicas = flight.move, flight.replicas or 0
         found = self.actions.deployment(move.namespace, flight.deployment)
         if found and surge.restored(found.replicas, replicas) is not None:
+            self.outcome.swept = True
             self._give_back(run, self._await_one(run, flight))
         else:
             # Not begun, or given back already.
@@ -619,17 +673,19 @@ class _Execution:
     def clean(self) -> None:
         """Take everything of ours off nodes and pods. All is tried; the first error is raised."""
         with _all_of() as each:
-            each(lambda: self._taint(()))
-            each(lambda: self._close(()))
+            for node in sorted(self.tainted):
+                each(partial(self._taint, node, False))
+            for node in sorted(self.closed):
+                each(partial(self._close, node, False))
             for uid in list(self.labelled):
                 each(partial(self._unlabel, uid))
+            if self.surged:
+                each(partial(self._scale_back, self.surged))
 
     def _marks(self, cluster: Cluster) -> reclaim.Marks:
-        if not self.manner.label:
-            return reclaim.Marks((), ())
         found = measure(cluster, AuditOptions(resource=self.order.resource, selector=self.manner.selector))
-        among = [node.name for node in cluster.nodes.values() if self.manner.selector.matches(node.labels)]
-        return reclaim.marks(cluster, found.total.reclaimable, among)
+        empty = found.total.reclaimable if self.manner.label else ()
+        return reclaim.marks(cluster, empty, [gpu.node.name for gpu in found.survey.nodes])
 
     def _reclaim(self, cluster: Cluster) -> None:
         """Mark the nodes that could be given back, and no others."""
@@ -700,12 +756,13 @@ def as_result(outcome: Outcome, order: Order) -> dict[str, Any]:
     }
 
 
-def diff_of(outcome: Outcome) -> list[dict[str, str]]:
-    """Taints while the wave lasts, and labels that stay, before and after."""
+def diff_of(outcome: Outcome, steering: str) -> list[dict[str, str]]:
+    """What nodes carry while the wave lasts, and labels that stay, before and after."""
+    what, sign = ("closed nodes", "unschedulable") if steering == "cordon" else ("taints of nodes", steer.TAINT.key)
     steered = sorted({name for step in outcome.steering for name in step})
     marks = outcome.reclaimable
     parts = {
-        "taints of nodes while the wave lasts": ("", "".join(f"{name}: {steer.TAINT.key}\n" for name in steered)),
+        f"{what} while the wave lasts": ("", "".join(f"{name}: {sign}\n" for name in steered)),
         "labels of nodes": (
             "".join(f"{name}: {reclaim.LABEL}\n" for name in marks.remove),
             "".join(f"{name}: {reclaim.LABEL}\n" for name in marks.add),
@@ -730,10 +787,15 @@ def _about(kind: str, namespace: str | None, name: str, uid: str) -> dict[str, s
 
 @contextmanager
 def _all_of() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Do each, whatever becomes of the others; the first error is raised at the end."""
+    """Do each, whatever becomes of the others; the first error is raised at the end.
+
+    A server that has twice not answered is asked no more, as each time takes its while.
+    """
     errors: list[Exception] = []
 
     def each(work: Callable[[], None]) -> None:
+        if sum(isinstance(error, InputError) for error in errors) > 1:
+            return
         try:
             work()
         except LeaseLostError:

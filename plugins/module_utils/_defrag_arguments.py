@@ -38,6 +38,7 @@ DEFRAG_ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "node_selector": {"type": "raw"},
     "state_namespace": {"type": "str", "default": "kube-system"},
+    "while_pid": {"type": "int"},
 }
 
 # Not resource_version: what is acted upon must be as it is now.

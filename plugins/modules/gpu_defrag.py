@@ -76,7 +76,7 @@ options:
   pause:
     description:
       - PromQL expressions. Nothing is evicted while one of them gives any result, as an alert fires, or cannot be evaluated.
-      - They are asked of O(prometheus_url), before the wave and between its steps.
+      - They are asked of O(prometheus_url), before the wave, between its steps, and while an eviction is waited for.
     type: list
     elements: str
     default: []
@@ -95,7 +95,7 @@ options:
       label:
         description:
           - Label them C(gpuops.io/reclaimable=true) with the annotation C(gpuops.io/reclaimable-since), and take both away as
-            soon as a run finds that they are no longer empty.
+            soon as a run finds that they are no longer empty. With V(false) it takes away those that there are.
         type: bool
         default: true
       cordon:
@@ -109,6 +109,11 @@ options:
     description: Where the ConfigMap and the Lease are.
     type: str
     default: kube-system
+  while_pid:
+    description:
+      - Id of a process, on the host the module runs on. Once it is gone the run ends and cleans up, as on SIGTERM.
+      - For tasks with C(async), which would outlive C(ansible-playbook). The playbooks of this collection give its id.
+    type: int
 extends_documentation_fragment:
   - gpuops.defrag.source.live
   - gpuops.defrag.prometheus
@@ -123,7 +128,7 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Taints of nodes while the wave lasts, and labels that stay.
+      - Taints of nodes, or which are closed, while the wave lasts, and labels that stay.
   idempotent:
     support: full
     details:
@@ -211,7 +216,7 @@ waves:
   type: int
   sample: 3
 retry_after:
-  description: With V(TooSoon), seconds until the next wave may go.
+  description: With V(TooSoon), seconds until the next wave may go; with V(Locked), after which to try again.
   returned: always
   type: float
   sample: null
@@ -339,7 +344,7 @@ def main() -> None:
         order, manner = read_order(plan_of(params)), manner_of(params)
         mark, pause = protect(order.rules.protect), pause_of(params)
         live = connect(params | {"resource_version": None})
-        actions = LiveActions(live, params["state_namespace"], mark=mark, pause=pause)
+        actions = LiveActions(live, params["state_namespace"], mark=mark, pause=pause, while_pid=params["while_pid"])
         outcome = carry_out(actions, order, manner, check=module.check_mode)
     except StoppedError as error:
         module.fail_json(msg=_advised(error), **as_result(error.outcome, order))
@@ -347,7 +352,7 @@ def main() -> None:
         module.fail_json(msg=_advised(error))
     told: dict[str, Any] = as_result(outcome, order) | {"cluster": live.identity}
     if module._diff:
-        told["diff"] = diff_of(outcome)
+        told["diff"] = diff_of(outcome, manner.steering)
     module.exit_json(**told)
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -271,6 +272,25 @@ def test_ended_politely_it_cleans_up_itself(plane: ControlPlane, api: Api, capsy
         process.wait()
     assert tainted(api) == []
     assert not api.get(LEASE)["spec"].get("holderIdentity")
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda by: by.name)
+def test_a_wave_does_not_outlive_its_playbook(by: signal.Signals, plane: ControlPlane, api: Api) -> None:
+    wait_counted(api)
+    given = json.dumps(WISH | {"kubeconfig": str(plane.kubeconfig), "progress_seconds": 1})
+    command = [f"{ROOT}/.venv/bin/ansible-playbook", "gpuops.defrag.reconcile", "-e", given]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_until(lambda: STAGES["after an eviction"](api), "an eviction", alive=lambda: process.poll() is None)
+            process.send_signal(by)
+            process.wait(10)
+        finally:
+            process.kill()
+    wait_until(lambda: not api.get(LEASE)["spec"].get("holderIdentity"), "the Lease is given back", seconds=10)
+    assert tainted(api) == []
+    assert json.loads(api.get(STATE)["data"]["state.json"])["run"]["flights"]
+    moved = len(BEFORE - {pod["metadata"]["name"] for pod in fleet.pods(api)})
+    assert 0 < moved < 4
 
 
 def test_of_two_runs_at_once_one_is_locked_out(plane: ControlPlane, api: Api, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.cluster.layout
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.cluster.scheduling import Fit
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.order import Move
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.steer import EVICT, TAINT, ours
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.steer import EVICT, TAINT, compared, ours
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.surge import COST, Deployment
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import decode, epoch
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.model import Cluster, Pod
@@ -34,6 +34,7 @@ class MakeBelieve:
         needed: Pods that a budget keeps ready, by app; an app without an entry has no budget.
         never_ready: Apps whose new pods do not become Ready.
         heeds_taints: The scheduler prefers nodes without soft taints.
+        begins: From which node on the scheduler looks for those that it compares.
         descheduler: It runs, and evicts what is labelled.
         autoscalers: Apps that a HorizontalPodAutoscaler scales.
         least: The fewest ready pods that each app had at any time.
@@ -48,6 +49,7 @@ class MakeBelieve:
     needed: dict[str, int] = field(default_factory=dict)
     never_ready: set[str] = field(default_factory=set)
     heeds_taints: bool = True
+    begins: int = 0
     descheduler: bool = False
     autoscalers: set[str] = field(default_factory=set)
     asked: dict[str, str] = field(default_factory=dict)
@@ -147,7 +149,9 @@ class MakeBelieve:
         layout = Layout(cluster)
         me = next(p for p in cluster.pending if p.uid == each["metadata"]["uid"])
         fit = Fit(me, layout, GPU)
-        free = [n for n in cluster.nodes.values() if not fit.refusals(n)]
+        nodes = list(cluster.nodes.values())
+        around = nodes[self.begins :] + nodes[: self.begins]
+        free = [n for n in around if not fit.refusals(n)][: compared(len(nodes))]
         if free:
             repels = {n.name: self.heeds_taints and any(map(ours, n.taints)) for n in free}
             best = min(free, key=lambda n: (repels[n.name], -layout.room(n, GPU), n.name))
@@ -200,10 +204,13 @@ class Hands:
         self.cluster.tick()
         self._keep()
 
-    def lock(self) -> str | None:
+    def locked(self) -> str | None:
         lease = self.cluster.lease
-        if lease and lease[0] != self.holder and lease[1] + LEASE > self.cluster.time:
-            return lease[0]
+        return lease[0] if lease and lease[0] != self.holder and lease[1] + LEASE > self.cluster.time else None
+
+    def lock(self) -> str | None:
+        if holder := self.locked():
+            return holder
         self.cluster.lease = (self.holder, self.cluster.time)
         return None
 
@@ -233,8 +240,9 @@ class Hands:
         return decode(self.cluster.objects(), now=self.cluster.time, live=True)
 
     def pods(self, namespaces: Iterable[str]) -> list[Pod]:
-        assert set(namespaces) <= {"default"}
-        found = decode([{"kind": "PodList", "items": copy.deepcopy(self.cluster.running)}], live=True)
+        wanted = set(namespaces)
+        asked = [each for each in self.cluster.running if each["metadata"]["namespace"] in wanted]
+        found = decode([{"kind": "PodList", "items": copy.deepcopy(asked)}], live=True)
         return [*found.pending, *found.strangers, *found.finished]
 
     def evict(self, move: Move, grace: int | None) -> Answer:

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from ..kube.model import Pod
 from ..plan.workloads import workload_of
-from .record import Flight
+from .record import Flight, Run
 
 
 class Status(StrEnum):
@@ -38,7 +38,8 @@ class Landing:
         status: Stays while its pod is where it was; Waiting until another is bound; Lost if in time none came;
             TimedOut if one came and is not Ready in time.
         pod: The one that came.
-        stray: It is on no node that the wave sends pods of its size to.
+        stray: It is on no node that the wave sends pods of its size to; if it was led loosely: it is on one that the wave
+            avoids.
         displaced: It is elsewhere because a pod that had waited for room took its place, which is as good.
     """
 
@@ -64,18 +65,16 @@ class Landing:
         return self.status == Status.READY
 
 
-def landings(
-    flights: Sequence[Flight], pods: Iterable[Pod], now: float, timeout: float, waited: Collection[str] = ()
-) -> list[Landing]:
-    """What came of each move.
+def landings(run: Run, pods: Iterable[Pod], now: float, timeout: float) -> list[Landing]:
+    """What came of each move of a wave that was begun.
 
     Args:
-        flights: All moves of a wave that were begun.
-        pods: All pods of their namespaces, as they are now.
+        run: The wave.
+        pods: All pods of its moves' namespaces, as they are now.
         now: Seconds since 1970.
         timeout: Seconds that a pod may take until it is Ready, counted from when it came.
-        waited: Uids of pods that waited for room when the wave began.
     """
+    flights = run.flights
     listed = list(pods)
     there = {pod.uid: pod for pod in listed}
     came: dict[str, list[Pod]] = defaultdict(list)
@@ -83,12 +82,23 @@ def landings(
         if pod.active and not pod.terminating:
             came[workload_of(pod)].append(pod)
     matched = _matched(flights, came)
-    taken = {pod.node for pod in listed if pod.node and pod.uid in waited}
+    taken = {pod.node for pod in listed if pod.node and pod.uid in run.waiting}
     targets = {(flight.move.gpus, flight.move.target) for flight in flights}
     return [
-        _landing(flight, there.get(flight.move.uid), matched.get(number), now, timeout, targets, taken)
+        _landing(flight, there.get(flight.move.uid), matched.get(number), now, timeout, targets, taken, run.avoided)
         for number, flight in enumerate(flights)
     ]
+
+
+def left_at(flight: Flight, old: Pod | None, now: float) -> float:
+    """When the pod of a move left: now while its grace lasts, as a StatefulSet's next one only comes after that.
+
+    Args:
+        flight: The move, which tells when it left as far as was known.
+        old: Its pod, if it is still there.
+        now: Seconds since 1970.
+    """
+    return flight.since if old is None or old.gone_by is None else max(flight.since, min(now, old.gone_by))
 
 
 def _landing(
@@ -99,6 +109,7 @@ def _landing(
     timeout: float,
     targets: Collection[tuple[int, str]],
     taken: Collection[str],
+    avoided: Collection[str],
 ) -> Landing:
     surging = flight.replicas is not None
     if old is not None and not old.terminating and old.active and not surging:
@@ -109,7 +120,8 @@ def _landing(
         return Landing(flight, Status.LOST if late else Status.WAITING)
     if not new.node:
         return Landing(flight, Status.TIMED_OUT if late else Status.WAITING, new)
-    elsewhere = (flight.move.gpus, new.node) not in targets
+    elsewhere = new.node in avoided if flight.loose else True
+    elsewhere = elsewhere and (flight.move.gpus, new.node) not in targets
     displaced = elsewhere and flight.move.target in taken
     status = Status.READY if new.ready else Status.TIMED_OUT if late else Status.BOUND
     return Landing(flight, status, new, stray=elsewhere and not displaced, displaced=displaced)

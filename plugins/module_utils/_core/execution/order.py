@@ -51,6 +51,7 @@ class Order:
         verdict: The plan's own.
         made: When the cluster was read that it is for, in seconds since 1970; None where that was not known.
         interval: Seconds from one wave to the next.
+        slot: GPUs of the slots that it gains; None where it gains whole nodes.
     """
 
     plan_id: str
@@ -62,6 +63,7 @@ class Order:
     interval: float
     freed_nodes: tuple[str, ...]
     slots_gained: Mapping[str, int]
+    slot: int | None = None
 
 
 _TEXT = ("namespace", "pod", "uid", "from", "to")
@@ -87,6 +89,7 @@ def read_order(raw: Mapping[str, Any]) -> Order:
     as_of = _get(raw, "as_of", str | None, "plan")
     limits = _get(raw, "limits", dict, "plan")
     waves = _get(raw, "waves", list, "plan")
+    objective = _get(raw, "objective", dict, "plan")
     return Order(
         plan_id=_get(raw, "plan_id", str, "plan"),
         verdict=_get(raw, "verdict", str, "plan"),
@@ -97,6 +100,7 @@ def read_order(raw: Mapping[str, Any]) -> Order:
         interval=float(_get(limits, "interval_seconds", int, "plan.limits")),
         freed_nodes=tuple(_get(raw, "freed_nodes", list, "plan")),
         slots_gained=_get(raw, "slots_gained", dict, "plan"),
+        slot=None if objective.get("kind") == "free_nodes" else _get(objective, "slot_size", int, "plan.objective"),
     )
 
 

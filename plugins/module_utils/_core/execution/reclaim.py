@@ -28,7 +28,9 @@ def marks(cluster: Cluster, reclaimable: Collection[str], among: Collection[str]
     Args:
         cluster: As it is now.
         reclaimable: Nodes that hold nothing but DaemonSet, mirror and finished pods.
-        among: The nodes that were looked at; the label of others is left as it is unless they hold GPU pods no more.
+        among: The GPU nodes that were looked at. Others may be empty for a run that goes by another GPU resource or selector:
+            they lose the label only with a pod on them.
     """
     marked = {name for name, node in cluster.nodes.items() if LABEL in node.labels}
-    return Marks(tuple(sorted(set(reclaimable) - marked)), tuple(sorted(marked & set(among) - set(reclaimable))))
+    taken = {name for name in marked if not all(pod.unmovable_companion for pod in cluster.bound[name])}
+    return Marks(tuple(sorted(set(reclaimable) - marked)), tuple(sorted(marked & ({*among} | taken) - set(reclaimable))))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from math import inf
 from typing import Any, TypeVar, cast
 
 from ..errors import InputError
@@ -29,11 +30,12 @@ class Flight:
 
     Attributes:
         workload: Whose pod it is, as :func:`landing.workload_of` tells.
-        since: When its pod was to leave.
+        since: When its pod left, or before that was to leave.
         known: Uids of the workload's pods at that time: none of them is the one that comes.
         replicas: Of a Deployment that brings up the new pod first, how many it wants but for that; else None.
         deployment: Its name.
         cost: What the pod said before that its deletion costs.
+        loose: Whether it may go anywhere but to nodes that the wave avoids: see :class:`steer.Lead`.
     """
 
     move: Move
@@ -43,6 +45,7 @@ class Flight:
     replicas: int | None = None
     deployment: str = ""
     cost: str | None = None
+    loose: bool = False
 
 
 @dataclass(slots=True)
@@ -51,14 +54,16 @@ class Run:
 
     Attributes:
         begun: When, in seconds since 1970.
-        waiting: Uids of pods that waited for room then.
+        waiting: Pods that waited for room then: the namespace of each, by its uid.
+        avoided: Nodes where something is at stake.
     """
 
     plan_id: str
     wave: int
     begun: float
     flights: list[Flight] = field(default_factory=list)
-    waiting: tuple[str, ...] = ()
+    waiting: dict[str, str] = field(default_factory=dict)
+    avoided: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -150,11 +155,11 @@ def read_state(text: str | None) -> State:
         workloads = {str(name): _made(Past, past) for name, past in raw.pop("workloads").items()}
         ended = [_made(Ended, each) for each in raw.pop("ended")]
         state = _made(State, raw, run=None if run is None else _run(run), workloads=workloads, ended=ended)
-        state.pods = {str(uid): float(until) for uid, until in state.pods.items()}
+        state.pods = {str(uid): _number(uid, until) for uid, until in state.pods.items()}
         state.totals = {str(name): int(number) for name, number in state.totals.items()}
     except InputError:
         raise
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise InputError(f"cannot be read ({error})", field="state.json") from None
     return state
 
@@ -164,7 +169,8 @@ def _run(raw: Mapping[str, Any]) -> Run:
         _made(Flight, flight, move=_made(Move, flight["move"]), known=tuple(map(str, flight["known"])))
         for flight in raw["flights"]
     ]
-    return _made(Run, raw, flights=flights, waiting=tuple(map(str, raw["waiting"])))
+    waiting = {str(uid): str(namespace) for uid, namespace in raw["waiting"].items()}
+    return _made(Run, raw, flights=flights, waiting=waiting, avoided=tuple(map(str, raw["avoided"])))
 
 
 def _made(kind: type[T], raw: Mapping[str, Any], **read: Any) -> T:
@@ -174,12 +180,23 @@ def _made(kind: type[T], raw: Mapping[str, Any], **read: Any) -> T:
         raise TypeError(f"{kind.__name__} has other fields")
     for each in fields(cast("Any", kind)):
         value, wanted = values[each.name], _TYPES.get(str(each.type))
-        if wanted and (not isinstance(value, wanted) or isinstance(value, bool)):
+        if wanted and (not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool)):
             raise TypeError(f"{kind.__name__}.{each.name} is {type(value).__name__}")
+        if isinstance(value, int | float):
+            _number(each.name, value)
     return kind(**values)
 
 
+def _number(name: str, value: Any) -> float:
+    """A time or a count; what is not finite would compare as if all were well, or never pass."""
+    number = float(value)
+    if not 0 <= number < inf:
+        raise ValueError(f"{name} is {number}")
+    return number
+
+
 _TYPES: dict[str, Any] = {
+    "bool": bool,
     "str": str,
     "int": int,
     "float": (int, float),
@@ -187,5 +204,6 @@ _TYPES: dict[str, Any] = {
     "str | None": (str, type(None)),
     "dict[str, Past]": dict,
     "dict[str, float]": dict,
+    "dict[str, str]": dict,
     "dict[str, int]": dict,
 }

@@ -4,19 +4,21 @@
 """How a wave is led: its moves in steps, and for each step the nodes that should not attract its pods.
 
 The default kube-scheduler spreads, so that a pod that was evicted would return to a hole like the one it left. A soft
-taint keeps it off, and blocks nothing: where there is no other room the pod still goes there.
+taint keeps it off, and blocks nothing: where there is no other room the pod still goes there. With more than a hundred
+nodes the scheduler compares only some of those that could take a pod, so that where many could, none can be dictated.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from ..cluster.layout import Layout
 from ..cluster.scheduling import Fit
 from ..kube.model import Cluster, Node, Pod, Taint
-from .order import Move
+from .order import Move, Order
 
 TAINT = Taint("gpuops.io/defrag", "", "PreferNoSchedule")
 CORDONED = "gpuops.io/cordoned"
@@ -90,8 +92,59 @@ def _kind_of(pod: Pod) -> object:
     return tuple(sorted(pod.requests.items())), repr(pod.placement)
 
 
-def repelling(cluster: Cluster, pods: Pods, step: Sequence[Move], resource: str) -> set[str]:
-    """Nodes that could attract a pod of a step and are not where it should go: they are to carry the soft taint.
+def compared(nodes: int) -> int:
+    """How many nodes that could take a pod kube-scheduler compares at most, unless it is configured otherwise.
+
+    ``numFeasibleNodesToFind`` with ``percentageOfNodesToScore: 0``: all of up to a hundred; of more, half less one in a
+    hundred for every 125 nodes, but no fewer than a hundred and than a twentieth.
+
+    Args:
+        nodes: All nodes of the cluster.
+    """
+    return min(nodes, max(100, nodes * max(5, 50 - nodes // 125) // 100))
+
+
+@dataclass(frozen=True, slots=True)
+class Stakes:
+    """What is lost where a pod comes to the wrong node.
+
+    Attributes:
+        nodes: What waves that are left empty, or send pods to.
+        slot: GPUs of a slot, of which none is to be lost; None where whole nodes are not to be lost.
+    """
+
+    nodes: frozenset[str]
+    slot: int | None
+
+    @classmethod
+    def of(cls, order: Order, wave: int) -> Stakes:
+        """Those of a plan, its waves from this one on."""
+        left = [move for moves in order.waves[wave:] for move in moves]
+        return cls(frozenset({move.source for move in left} | {move.target for move in left}), order.slot)
+
+    def on(self, node: Node, layout: Layout, gpus: int, resource: str) -> bool:
+        """Whether anything is lost if a pod of so many GPUs comes to a node."""
+        free = layout.room(node, resource)
+        whole = free >= node.allocatable.get(resource, 0) if self.slot is None else free % self.slot < gpus
+        return whole or node.name in self.nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """How the pods of a step are led.
+
+    Attributes:
+        repel: Nodes that are to carry the soft taint.
+        loose: Moves whose pods more nodes could take than the scheduler compares. It may never see the one that is meant,
+            so they are only kept from nodes where something is at stake.
+    """
+
+    repel: frozenset[str]
+    loose: frozenset[Move]
+
+
+def lead(cluster: Cluster, pods: Pods, step: Sequence[Move], resource: str, stakes: Stakes) -> Lead:
+    """Which nodes are to repel the pods of a step: all that could attract one and are not where it should go.
 
     Where pods of the wave leave counts as free: they have left when others look for a place.
 
@@ -100,24 +153,27 @@ def repelling(cluster: Cluster, pods: Pods, step: Sequence[Move], resource: str)
         pods: The pod of each move of the wave.
         step: Moves whose pods leave now.
         resource: The GPU resource.
+        stakes: What is lost elsewhere.
     """
     layout = Layout(cluster)
     for pod in pods.values():
         layout.remove(pod, pod.node)
-    goals = {move.target for move in step}
-    found: set[str] = set()
-    seen: set[object] = set()
+    nodes = cluster.nodes.values()
+    most = compared(len(nodes))
+    repel: set[str] = set()
+    loose: set[Move] = set()
+    alike: dict[object, list[Move]] = defaultdict(list)
     for move in step:
-        kind = (_kind_of(pods[move]), pods[move].namespace, tuple(sorted(pods[move].labels.items())))
-        if kind not in seen:
-            seen.add(kind)
-            found |= _open(layout, pods[move], resource, cluster.nodes.values(), found | goals)
-    return found
-
-
-def _open(layout: Layout, pod: Pod, resource: str, nodes: Iterable[Node], known: Collection[str]) -> set[str]:
-    fit = Fit(pod, layout, resource)
-    return {node.name for node in nodes if node.name not in known and not fit.refusals(node)}
+        alike[_kind_of(pods[move]), pods[move].namespace, tuple(sorted(pods[move].labels.items()))].append(move)
+    for moves in alike.values():
+        pod = pods[moves[0]]
+        fit = Fit(pod, layout, resource)
+        could = [node for node in nodes if not fit.refusals(node)]
+        if len(could) > most:
+            loose.update(moves)
+            could = [node for node in could if stakes.on(node, layout, pod.requests.get(resource, 0), resource)]
+        repel.update(node.name for node in could)
+    return Lead(frozenset(repel - {move.target for move in step}), frozenset(loose))
 
 
 def unsteerable(pod: Pod) -> bool:

@@ -63,6 +63,8 @@ def too_old(order: Order, now: float, begun: float, most: float) -> Fault | None
     if order.made is None:
         return Fault(FaultReason.TOO_OLD, "when the plan was made is not told")
     age = now - max(order.made, begun)
+    if age < -most:
+        return Fault(FaultReason.TOO_OLD, f"the plan was made {-age:.0f} s after now: clocks differ, and its age is not known")
     if age > most:
         return Fault(FaultReason.TOO_OLD, f"the plan is {age:.0f} s old, more than {most:.0f}")
     return None

@@ -346,6 +346,7 @@ class _Decoder:
                 nominated=_get(status, "nominatedNodeName", str, "status.nominatedNodeName", ""),
                 phase=phase,
                 terminating=meta.get("deletionTimestamp") is not None,
+                gone_by=_time(meta, "deletionTimestamp", "metadata."),
                 ready=ready,
                 requests=effective_requests(spec, status),
                 priority=_priority(spec),

@@ -155,6 +155,7 @@ class Pod:
         owner: Its controller; None for a bare pod.
         node: The node it is bound to, or "".
         nominated: The node a preemption keeps for it, or "".
+        gone_by: When the grace ends of a pod that is being deleted; else None.
         requests: Effective requests, as the scheduler counts them; zero amounts are left out.
         scheduled: When a node was found for it; None where that is not told.
         started: When the kubelet took it on.
@@ -177,6 +178,7 @@ class Pod:
     nominated: str
     phase: str
     terminating: bool
+    gone_by: float | None
     ready: bool
     requests: Resources
     priority: int

@@ -6,22 +6,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._carry_out import Manner, Outcome, carry_out
+from ansible_collections.gpuops.defrag.plugins.module_utils._actions import Answer, Leaving
+from ansible_collections.gpuops.defrag.plugins.module_utils._carry_out import Manner, Outcome, StoppedError, carry_out
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.measures import AuditOptions
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.breaker import PAUSE, Bounds
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.order import Order, read_order
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.order import Move, Order, read_order
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.reclaim import LABEL
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.record import read_state
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.steer import CORDONED
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.steer import CORDONED, EVICT, TAINT
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.evictable import Rules
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.options import PlanOptions
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.plan import plan
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.schedule import Limits
+from ansible_collections.gpuops.defrag.plugins.module_utils._kubernetes import RefusedError
 from ansible_collections.gpuops.defrag.tests.unit.make_believe import Hands, KilledError, MakeBelieve, Mortal
 
 BRISK = Manner(ready_timeout=60, evict_timeout=20)
@@ -62,6 +65,26 @@ def finish(cluster: MakeBelieve, manner: Manner = BRISK, **wish: Any) -> list[Ou
         if found[-1].verdict != "Recommended":
             return found
     raise AssertionError("it does not come to an end")
+
+
+def test_where_the_scheduler_compares_only_some_nodes_a_pod_is_kept_from_those_at_stake() -> None:
+    elsewhere = 0
+    for begins in range(0, 130, 26):
+        cluster = MakeBelieve(begins=begins)
+        for number in range(130):
+            cluster.add(f"n{number:03}")
+        cluster.serve("crowd", 5, *(f"n{number:03}" for number in range(120)))
+        cluster.serve("low", 1, "n120", "n121")
+        free = empty(cluster)
+        found = finish(cluster)
+        assert not any(outcome.strays for outcome in found)
+        assert empty(cluster) == free + 2
+        landed = [each for outcome in found for each in outcome.landed]
+        assert len(landed) == 2
+        elsewhere += sum(each["node"] != each["to"] for each in landed)
+        # Empty nodes, sources and goals at most: not the hundred others.
+        assert len({name for outcome in found for name in outcome.written}) <= 12
+    assert elsewhere, "every pod was led to the very node that was meant"
 
 
 def empty(cluster: MakeBelieve) -> int:
@@ -296,7 +319,7 @@ def test_another_run_that_takes_over_is_left_to_clean_up() -> None:
 
     cluster.on_wait = take_over
     outcome = carry_out(Hands(cluster), made, BRISK)
-    assert outcome.verdict == "Locked"
+    assert (outcome.verdict, outcome.retry_after) == ("Locked", 30)
     cluster.on_wait = lambda: None
     assert cluster.lease == ("two", cluster.time)
     finish_as(cluster, "two")
@@ -360,12 +383,226 @@ def test_an_error_at_any_call_is_told_and_leaves_nothing_on_nodes_and_pods(way: 
         cluster = fleet(descheduler=way == "descheduler")
         with pytest.raises(InputError, match="the server is away"):
             carry_out(Mortal(Hands(cluster), at, error=True), order(cluster, **wish), manner)
-        if way != "make before break":
-            # But for what the failing call itself was to take away, which the next run finds.
-            assert len(cluster.traces()) <= 1, at
+        # But for what the failing call itself was to take away, which the next run finds.
+        more = [app for app, number in cluster.replicas.items() if number != fleet().replicas[app]]
+        assert len([*cluster.traces(), *more]) <= 1, at
         cluster.time += 31
         assert carry_out(Hands(cluster, "two"), order(cluster, **wish), manner).verdict in FINE, at
         check_whole(cluster)
+
+
+# What is left when things go wrong at once.
+
+
+def test_a_node_that_may_not_be_written_does_not_keep_the_others_from_being_cleaned() -> None:
+    cluster = fleet()
+    hands = Hands(cluster)
+    taint = hands.taint
+
+    def refuse(node: str, on: bool) -> bool:
+        if not on and node == min(steered):
+            raise RefusedError(403, "a webhook denies it")
+        return taint(node, on)
+
+    made = order(cluster)
+    steered = carry_out(Hands(cluster), made, BRISK, check=True).steering[-1]
+    assert len(steered) > 1
+    hands.taint = refuse  # type: ignore[method-assign]
+    with pytest.raises(StoppedError, match="a webhook denies it"):
+        carry_out(hands, made, BRISK)
+    assert cluster.traces() == [min(steered)]
+
+
+def test_a_server_that_stays_away_is_not_asked_for_each_node() -> None:
+    cluster = fleet()
+    hands = Hands(cluster)
+    asked: list[str] = []
+
+    def away(node: str, on: bool) -> bool:
+        asked.append(node)
+        raise InputError("the server is away")
+
+    cluster.nodes["n0"]["spec"]["taints"] = cluster.nodes["n1"]["spec"]["taints"] = [{"key": TAINT.key, "effect": TAINT.effect}]
+    cluster.nodes["n2"]["spec"]["taints"] = cluster.nodes["n0"]["spec"]["taints"]
+    hands.taint = away  # type: ignore[method-assign]
+    with pytest.raises(StoppedError):
+        carry_out(hands, replace(order(cluster), waves=()), BRISK)
+    assert len(asked) == 2 * 2  # Once in its course, and once more when it is given up.
+
+
+def test_what_was_done_is_told_though_the_run_ends_by_an_error_and_another_has_taken_over() -> None:
+    cluster = fleet()
+    hands = Hands(cluster)
+
+    def lose(namespaces: Any) -> Any:
+        cluster.lease = ("two", cluster.time)
+        raise InputError("the server is away")
+
+    hands.pods = lose  # type: ignore[method-assign]
+    with pytest.raises(StoppedError, match="the server is away") as stopped:
+        carry_out(hands, order(cluster), BRISK)
+    assert stopped.value.outcome.evicted
+    assert cluster.lease == ("two", cluster.time)
+
+
+def test_what_was_done_is_told_though_the_lease_cannot_be_given_back() -> None:
+    cluster = fleet()
+    hands = Hands(cluster)
+
+    def fail() -> None:
+        raise InputError("the server is away")
+
+    hands.release = fail  # type: ignore[method-assign]
+    with pytest.raises(StoppedError, match="the server is away") as stopped:
+        carry_out(hands, order(cluster), BRISK)
+    assert stopped.value.outcome.landed
+
+
+def test_what_a_dead_run_left_that_does_not_get_ready_ends_the_next_one_too() -> None:
+    cluster = fleet(never_ready={"big", "mid", "low"})
+    mortal = Mortal(Hands(cluster), at=-1)
+    cluster.on_wait = lambda: setattr(mortal, "dead", True)
+    with pytest.raises(KilledError):
+        carry_out(mortal, order(cluster), BRISK)
+    cluster.on_wait = lambda: None
+    evicted = cluster.evictions
+    assert evicted
+    cluster.time += 31
+    outcome = carry_out(Hands(cluster, "two"), order(cluster), BRISK)
+    assert (outcome.verdict, cluster.evictions) == ("NotReady", evicted)
+
+
+def test_check_mode_tells_of_another_run_and_of_what_a_dead_one_left() -> None:
+    cluster = fleet()
+    made = order(cluster)
+    with pytest.raises(KilledError):
+        carry_out(Mortal(Hands(cluster), at=calls("eviction") // 2), made, BRISK)
+    left = cluster.traces()
+    assert carry_out(Hands(cluster, "two"), made, BRISK, check=True).verdict == "Locked"
+    cluster.time += 31
+    none = replace(made, waves=())
+    told = carry_out(Hands(cluster, "two"), none, BRISK, check=True)
+    assert cluster.traces() == left
+    done = carry_out(Hands(cluster, "two"), none, BRISK)
+    assert (told.changed, told.recovered) == (done.changed, done.recovered)
+    assert done.recovered
+
+
+def test_labels_alone_that_a_dead_run_left_are_a_change() -> None:
+    cluster = fleet()
+    cluster.running[0]["metadata"]["labels"][EVICT] = "true"
+    none = replace(order(cluster), waves=())
+    manner = replace(BRISK, label=False)
+    assert carry_out(Hands(cluster), none, manner, check=True).changed
+    assert carry_out(Hands(cluster), none, manner).changed
+    assert not carry_out(Hands(cluster), none, manner).changed
+    check_whole(cluster)
+
+
+# Those that come, and where they are.
+
+
+def test_the_one_that_comes_is_waited_for_from_when_the_old_one_left() -> None:
+    cluster = fleet(cold_start=1)
+    made = order(cluster)
+    hands = Hands(cluster)
+    evict = hands.evict
+    begun = cluster.time
+
+    def late(move: Move, grace: int | None) -> Answer:
+        if cluster.time < begun + 15:
+            return Answer(Leaving.BLOCKED, "not yet")
+        cluster.tick, tick = (lambda: None), cluster.tick  # type: ignore[method-assign]
+        answer = evict(move, grace)
+        cluster.tick = tick  # type: ignore[method-assign]
+        return answer
+
+    hands.evict = late  # type: ignore[method-assign]
+    outcome = carry_out(hands, made, replace(BRISK, ready_timeout=10))
+    assert outcome.verdict == "Recommended", outcome.message
+
+
+def test_a_pod_with_a_long_grace_is_not_lost_while_it_ends_its_work() -> None:
+    cluster = fleet(cold_start=1)
+    made = order(cluster)
+    first = made.waves[0][0]
+    hands = Hands(cluster)
+    until = cluster.time + 300
+    (old,) = [each for each in cluster.running if each["metadata"]["uid"] == first.uid]
+
+    def linger(move: Move, grace: int | None) -> Answer:
+        old["metadata"]["deletionTimestamp"] = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return Answer(Leaving.DONE)
+
+    def end() -> None:
+        if cluster.time >= until - 60 and old in cluster.running:
+            cluster.running.remove(old)
+
+    hands.evict = linger  # type: ignore[method-assign]
+    cluster.on_wait = end
+    outcome = carry_out(hands, replace(made, waves=((first,),)), replace(BRISK, ready_timeout=30))
+    assert (outcome.verdict, len(outcome.landed)) == ("Recommended", 1), outcome.message
+    assert cluster.time < until
+
+
+def test_the_room_of_a_pod_may_go_to_one_of_another_namespace_that_had_waited() -> None:
+    cluster = fleet(heeds_taints=False)
+    cluster.sizes["huge"], cluster.replicas["huge"] = 8, 1
+    cluster.tick()
+    (huge,) = cluster.of("huge")
+    huge["metadata"]["namespace"] = "other"
+    made = order(cluster)
+    first = made.waves[0][0]
+    made = replace(made, waves=((first,),))
+
+    hands = Hands(cluster)
+    evict = hands.evict
+
+    def take(move: Move, grace: int | None) -> Answer:
+        huge["spec"]["nodeName"] = first.target
+        return evict(move, grace)
+
+    hands.evict = take  # type: ignore[method-assign]
+    outcome = carry_out(hands, made, BRISK)
+    assert (outcome.verdict, outcome.strays) == ("Recommended", [])
+    assert outcome.landed[0]["node"] != first.target
+
+
+def test_a_pause_stops_the_descheduler_too() -> None:
+    cluster = fleet(descheduler=False)
+    cluster.on_wait = lambda: cluster.asked.update({PAUSE: "now"})
+    began = cluster.time
+    outcome = step(cluster, replace(BRISK, actuator="descheduler", evict_timeout=900))
+    assert (outcome.verdict, outcome.evicted) == ("Paused", [])
+    assert cluster.time < began + 60
+    check_whole(cluster)
+
+
+def test_a_pod_that_the_descheduler_evicts_at_the_last_moment_is_followed() -> None:
+    cluster = fleet()
+    hands = Hands(cluster)
+    mark = hands.mark_pod
+
+    def last(pod: Any, labels: Any, annotations: Any) -> bool:
+        if labels == {EVICT: None}:
+            cluster.descheduler = True
+            cluster.tick()
+            cluster.descheduler = False
+        return mark(pod, labels, annotations)
+
+    hands.mark_pod = last  # type: ignore[method-assign]
+    outcome = carry_out(hands, order(cluster), replace(BRISK, actuator="descheduler"))
+    assert cluster.evictions == len(outcome.evicted) == len(outcome.landed) > 0
+    check_whole(cluster)
+
+
+@pytest.mark.parametrize("label", [True, False])
+def test_marks_go_where_they_are_no_longer_wanted(label: bool) -> None:
+    cluster = fleet()
+    finish(cluster)
+    outcome = step(cluster, replace(BRISK, label=label))
+    assert len(outcome.reclaimable.remove) == (0 if label else 3)
+    assert sum(LABEL in node["metadata"]["labels"] for node in cluster.nodes.values()) == (3 if label else 0)
 
 
 # Make before break.
@@ -415,4 +652,24 @@ def test_a_new_pod_that_does_not_get_ready_is_taken_back_and_the_old_one_stays()
     assert outcome.reasons[0]["reason"] == "MakeBeforeBreakUndone"
     assert cluster.where()["n1"] == ["solo"]
     assert (cluster.least["solo"], cluster.replicas["solo"]) == (1, 1)
+    check_whole(cluster)
+
+
+def test_where_another_pod_went_the_old_one_has_not_moved_and_its_deletion_costs_what_it_did() -> None:
+    cluster = single()
+    hands = Hands(cluster)
+    scale = hands.scale
+
+    def more(namespace: str, name: str, was: int, to: int) -> bool:
+        if to < was:
+            # Somebody else scales up just now.
+            cluster.replicas[name] = was + 1
+        return scale(namespace, name, was, to)
+
+    hands.scale = more  # type: ignore[method-assign]
+    outcome = carry_out(hands, order(cluster, **SOLO), BRISK)
+    assert (outcome.verdict, outcome.evicted) == ("StalePlan", [])
+    assert outcome.reasons[0]["reason"] == "MakeBeforeBreakUndone"
+    assert "still there" in outcome.message
+    assert cluster.least["solo"] == 1
     check_whole(cluster)

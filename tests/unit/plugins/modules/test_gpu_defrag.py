@@ -112,10 +112,15 @@ def test_all_that_is_returned_is_documented_and_plain() -> None:
 
 
 def test_the_difference_is_taints_while_it_lasts_and_labels_that_stay() -> None:
-    taints, labels = diff_of(outcome()[0])
+    taints, labels = diff_of(outcome()[0], "soft_taints")
     assert taints["after"] == "n1: gpuops.io/defrag\n"
     assert labels["after"] == "n1: gpuops.io/reclaimable\n"
-    assert diff_of(Outcome("Locked")) == []
+    assert diff_of(Outcome("Locked"), "soft_taints") == []
+
+
+def test_the_difference_tells_of_nodes_that_are_closed_where_a_cordon_steers() -> None:
+    (closed,) = diff_of(Outcome("Recommended", steering=[["n1"]]), "cordon")
+    assert (closed["after_header"], closed["after"]) == ("closed nodes while the wave lasts", "n1: unschedulable\n")
 
 
 def test_every_option_is_documented_as_it_is() -> None:

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.landing import Landing, Status, landings
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.landing import (
+    Landing,
+    Status,
+    landings,
+    left_at,
+)
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.order import Move
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.record import Flight
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.record import Flight, Run
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import decode, epoch
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.model import Pod
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.workloads import workload_of
@@ -34,8 +39,12 @@ def flight(name: str = "old", to: str = "n2", gpus: int = 1, *, workload: str = 
     return Flight(Move("default", name, f"u-{name}", RS, gpus, "n1", to), workload, NOW - 30, ("u-old", "u-kept"), **more)
 
 
+def wave(*flights: Flight, **more: Any) -> Run:
+    return Run("p-1", 0, NOW - 30, list(flights), **more)
+
+
 def one(*objects: Object, of: Flight | None = None, timeout: float = 100, waited: tuple[str, ...] = ()) -> Landing:
-    (found,) = landings([of or flight()], read(*objects), NOW, timeout, waited)
+    (found,) = landings(wave(of or flight(), waiting=waited), read(*objects), NOW, timeout)
     return found
 
 
@@ -80,10 +89,26 @@ def test_time_is_counted_from_when_the_new_pod_was_made() -> None:
     assert one(late, timeout=10).status == Status.TIMED_OUT
 
 
+@pytest.mark.parametrize(
+    ("by", "left"), [(None, NOW - 30), ("12:30:00", NOW), ("12:00:45", NOW - 15), ("12:00:20", NOW - 30)], ids=str
+)
+def test_a_pod_is_leaving_while_its_grace_lasts(by: str | None, left: float) -> None:
+    going = {"deletionTimestamp": f"2026-11-30T{by}Z"} if by else {}
+    (old,) = read(pod("old", 1, "n1", metadata=going))
+    assert left_at(flight(), old, NOW) == left
+    assert left_at(flight(), None, NOW) == NOW - 30
+
+
 def test_elsewhere_is_a_stray_unless_a_pod_that_waited_took_the_place() -> None:
     assert one(new("a", "n5")).stray
     found = one(new("a", "n5"), pod("w", 8, "n2", metadata={"uid": "u-w"}), waited=("u-w",))
     assert (found.stray, found.displaced) == (False, True)
+
+
+@pytest.mark.parametrize(("node", "stray"), [("n2", False), ("n5", False), ("n6", True)])
+def test_what_is_led_loosely_is_a_stray_only_where_something_is_at_stake(node: str, stray: bool) -> None:
+    (found,) = landings(wave(flight(loose=True), avoided=("n2", "n6")), read(new("a", node)), NOW, 100)
+    assert found.stray is stray
 
 
 def test_a_stateful_pod_keeps_its_name_and_another_of_its_set_is_not_it() -> None:
@@ -95,18 +120,18 @@ def test_a_stateful_pod_keeps_its_name_and_another_of_its_set_is_not_it() -> Non
 
 def test_pods_alike_may_change_places_and_each_counts_once() -> None:
     flights = [flight("x", "n2"), flight("y", "n3")]
-    found = landings(flights, read(new("a", "n3"), new("b", "n2")), NOW, 100)
+    found = landings(wave(*flights), read(new("a", "n3"), new("b", "n2")), NOW, 100)
     assert [(each.pod and each.pod.name, each.stray) for each in found] == [("b", False), ("a", False)]
-    found = landings(flights, read(new("a", "n3"), new("b", "n9")), NOW, 100)
+    found = landings(wave(*flights), read(new("a", "n3"), new("b", "n9")), NOW, 100)
     assert [each.stray for each in found] == [True, False]
 
 
 def test_another_workloads_destination_of_the_same_size_will_do() -> None:
     flights = [flight("x", "n2"), flight("y", "n3", workload="Deployment default/two")]
-    found = landings(flights, read(new("a", "n3"), new("b", "n2", owner="ReplicaSet/two-1")), NOW, 100)
+    found = landings(wave(*flights), read(new("a", "n3"), new("b", "n2", owner="ReplicaSet/two-1")), NOW, 100)
     assert [each.stray for each in found] == [False, False]
     flights[1] = flight("y", "n3", 2, workload="Deployment default/two")
-    assert landings(flights, read(new("a", "n3")), NOW, 100)[0].stray
+    assert landings(wave(*flights), read(new("a", "n3")), NOW, 100)[0].stray
 
 
 def test_one_that_comes_first_is_followed_while_the_old_one_stays() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ FULL = State(
     waves_done=2,
     last_wave=5.0,
     last_end=9.0,
-    run=Run("p-1", 2, 5.0, [Flight(MOVE, "ReplicaSet ns/r", 6.0, ("k",), 3, "d", "7")], ("w",)),
+    run=Run("p-1", 2, 5.0, [Flight(MOVE, "ReplicaSet ns/r", 6.0, ("k",), 3, "d", "7", True)], {"w": "ns"}, ("n1",)),
     workloads={"ReplicaSet ns/r": Past(9.0, 3, 1, 0, 100.0), "Job ns/j": Past(8.0, 1)},
     pods={"new": 50.0, "old": 10.0},
     totals={"evicted": 3},
@@ -73,9 +74,16 @@ def changed(**fields: Any) -> str:
         changed(version=None),
         changed(plan_id=3),
         changed(waves_done=True),
+        changed(waves_done=-1),
+        changed(last_wave=float("nan")),
+        changed(last_end=float("inf")),
+        changed(last_wave=10**400),
+        changed(pods={"u": float("nan")}),
+        changed(workloads={"a": asdict(Past()) | {"frozen_until": float("-inf")}}),
         changed(other=1),
         changed(run={}),
-        changed(run={"plan_id": "p", "wave": 0, "begun": 1.0, "flights": [{}], "waiting": []}),
+        changed(run={"plan_id": "p", "wave": 0, "begun": 1.0, "flights": [{}], "waiting": {}}),
+        changed(run={"plan_id": "p", "wave": 0, "begun": 1.0, "flights": [], "waiting": []}),
         changed(workloads=[]),
         changed(workloads={"a": {}}),
         changed(pods={"u": "soon"}),

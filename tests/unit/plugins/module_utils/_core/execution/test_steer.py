@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.order import Move
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.steer import repelling, steps, tainted, unsteerable
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.order import Move, Order
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.steer import (
+    Stakes,
+    compared,
+    lead,
+    steps,
+    tainted,
+    unsteerable,
+)
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import decode
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.model import Cluster, Pod
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.evictable import Rules
 from ansible_collections.gpuops.defrag.tests.unit.builders import GPU, Object, node, serving
 
 SOFT = {"key": "gpuops.io/defrag", "effect": "PreferNoSchedule"}
@@ -81,7 +89,43 @@ def test_only_nodes_that_could_attract_a_pod_and_are_no_destination_repel() -> N
     )
     pods = moves(cluster, a="n2")
     # n1 has room once the pod has left it.
-    assert repelling(cluster, pods, list(pods), GPU) == {"n1", "n3", "n4"}
+    led = lead(cluster, pods, list(pods), GPU, Stakes(frozenset(), None))
+    assert led.repel == {"n1", "n3", "n4"}
+    assert not led.loose
+
+
+@pytest.mark.parametrize(("nodes", "most"), [(1, 1), (100, 100), (101, 100), (250, 120), (1213, 497), (5000, 500), (15000, 750)])
+def test_of_so_many_nodes_the_scheduler_compares(nodes: int, most: int) -> None:
+    assert compared(nodes) == most
+
+
+def crowd(number: int) -> Cluster:
+    """So many nodes with three free GPUs, one that is empty, one with a slot of 2 to lose, and a pod on a node to be emptied."""
+    many = [each for i in range(number) for each in (node(f"c{i:03}"), serving(f"c{i:03}", f"c{i:03}", 5))]
+    return world(*many, *NODES, serving("a", "n1", 1), serving("b", "n3", 6), serving("x", "n2", 5), serving("y", "n4", 4))
+
+
+@pytest.mark.parametrize(("slot", "repel"), [(None, {"n1"}), (8, {"n1"}), (2, {"n1", "n3", "n4"}), (4, {"n1", "n4"})])
+def test_where_more_nodes_could_take_a_pod_than_are_compared_those_at_stake_repel(slot: int | None, repel: set[str]) -> None:
+    cluster = crowd(120)
+    pods = moves(cluster, a="n2")
+    led = lead(cluster, pods, list(pods), GPU, Stakes(frozenset({"n1", "n2"}), slot))
+    assert led.loose == set(pods)
+    assert led.repel == repel
+
+
+def test_an_empty_node_is_at_stake_where_whole_nodes_are_to_be_had() -> None:
+    cluster = decode([*(node(f"e{i:03}") for i in range(110)), serving("a", "e000", 1), serving("b", "e001", 1)], live=True)
+    pods = moves(cluster, a="e001")
+    led = lead(cluster, pods, list(pods), GPU, Stakes(frozenset(), None))
+    assert led.repel == {f"e{i:03}" for i in range(110)} - {"e001"}
+
+
+def test_at_stake_are_the_nodes_of_the_waves_that_are_left() -> None:
+    first, second = Move("d", "a", "a", "", 1, "n1", "n2"), Move("d", "b", "b", "", 1, "n3", "n4")
+    order = Order("p", "Recommended", GPU, ((first,), (second,)), None, Rules(), 1, (), {}, 8)
+    assert Stakes.of(order, 0) == Stakes(frozenset({"n1", "n2", "n3", "n4"}), 8)
+    assert Stakes.of(order, 1) == Stakes(frozenset({"n3", "n4"}), 8)
 
 
 def test_taints_of_ours_are_found_and_others_are_not() -> None:

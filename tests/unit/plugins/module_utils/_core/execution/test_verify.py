@@ -110,7 +110,16 @@ def test_the_pods_of_a_wave_are_found_by_uid_where_they_are_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "carried_on", "old"), [(NOW - 100, 0, False), (NOW - 901, 0, True), (NOW - 5000, NOW - 10, False), (None, NOW, True)]
+    ("made", "carried_on", "old"),
+    [
+        (NOW - 100, 0, False),
+        (NOW - 901, 0, True),
+        (NOW - 5000, NOW - 10, False),
+        (None, NOW, True),
+        (NOW + 60, 0, False),
+        (NOW + 5000, 0, True),
+        (NOW - 100, NOW + 5000, True),
+    ],
 )
 def test_a_plan_is_too_old_by_when_it_was_made_or_carried_on(made: float | None, carried_on: float, old: bool) -> None:
     order = Order("p", "Recommended", GPU, (), made, Rules(), 300, (), {})
