@@ -39,7 +39,7 @@ RATE_ARGUMENTS: dict[str, dict[str, Any]] = {
     **PROMETHEUS_ARGUMENTS,
     "slot_size": {"type": "int"},
     "queries": {"type": "dict", "default": {}, "options": {name: {"type": "str"} for name in (*SCALARS, "cold_start")}},
-    "matchers": {"type": "str", "default": ""},
+    "matchers": {"type": "str"},
     "guards": {
         "type": "list",
         "elements": "dict",
@@ -116,7 +116,7 @@ def queries_of(params: Mapping[str, Any]) -> tuple[dict[str, str], frozenset[str
         if own:
             raise InputError("needs prometheus_url, to ask them of", field="queries")
         return {}, frozenset()
-    return default_queries(params["resource_name"], params["matchers"]) | own, frozenset(own)
+    return default_queries(params["resource_name"], params["matchers"] or "") | own, frozenset(own)
 
 
 def watches_of(params: Mapping[str, Any]) -> list[Watch]:

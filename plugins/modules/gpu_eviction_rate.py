@@ -62,7 +62,6 @@ options:
   matchers:
     description: Further matchers for the series of the default queries, such as V(cluster="a").
     type: str
-    default: ''
   guards:
     description:
       - What must hold of the services while pods are moved, such as an error rate. While one fires the rate is halved with each
