@@ -255,7 +255,7 @@ def _bad(readings: Readings, bounds: Bounds) -> Iterator[Reason]:
     for name, service in sorted((readings.services or {}).items()):
         may = _service_may(service, bounds)
         cold = _others(service.not_ready, service.in_flight)
-        if service.pods > 1 and cold > may:
+        if cold > may:
             yield Reason(Why.SERVICE, f"{name}: {cold} of {service.pods} pods are not Ready, {may} may be")
 
 
