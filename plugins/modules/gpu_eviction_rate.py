@@ -123,6 +123,11 @@ seealso:
 """
 
 EXAMPLES = r"""
+- name: See first, in a dump, how many GPUs are stranded and who waits for them
+  gpuops.defrag.gpu_fragmentation_info:
+    src: examples/blocked.yaml
+  register: seen
+
 - name: Set the limits from the cluster alone
   gpuops.defrag.gpu_eviction_rate:
     kubeconfig: ~/.kube/config
