@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help system setup demo test lint sanity unit bench bench-defragment cluster cluster-down lock clean
+.PHONY: help system setup demo test lint sanity unit bench bench-defragment bench-tune cluster cluster-down lock clean
 
 LOCKED := requirements-dev.txt requirements-collections.txt
 STAMP := .venv/stamp
@@ -39,6 +39,9 @@ bench: $(STAMP)  ## time and memory of the core on large clusters
 
 bench-defragment: $(STAMP)  ## defragment a real control plane, and let upstream try: minutes
 	@.venv/bin/python -m bench.defragment
+
+bench-tune: $(STAMP)  ## hours of cluster time under the law of the rate, simulated
+	@.venv/bin/python -m bench.tune
 
 cluster: $(STAMP)  ## a fragmented test cluster of 25 x 8 fake GPUs to play with
 	@.venv/bin/python -m tests.cluster up

@@ -246,7 +246,7 @@ class LiveActions:
 
     @property
     def _maps(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/configmaps"
+        return _config_maps(self.namespace)
 
     def load(self) -> str | None:
         """What was saved last; None if nothing ever was."""
@@ -495,7 +495,44 @@ class LiveActions:
         return self.live.send("patch", path, body, content=_MERGE)
 
     def _meta(self) -> dict[str, Any]:
-        return {"namespace": self.namespace, "name": NAME, "labels": dict(_LABELS)}
+        return _named(self.namespace)
+
+
+def recall(live: Live, namespace: str) -> dict[str, Any]:
+    """The ConfigMap, or what is the same as one that holds nothing.
+
+    Args:
+        live: The connection.
+        namespace: Where it is.
+
+    Raises:
+        RefusedError: It may not be read.
+    """
+    try:
+        return live.send("get", f"{_config_maps(namespace)}/{NAME}")
+    except RefusedError as error:
+        if error.status != 404:
+            raise
+    return {"metadata": {}, "data": {}}
+
+
+def remember(live: Live, namespace: str, key: str, text: str) -> None:
+    """Write one key of the ConfigMap and leave the others to those whose they are."""
+    path = _config_maps(namespace)
+    for create in (False, True, False):
+        try:
+            if create:
+                body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _named(namespace), "data": {key: text}}
+                live.send("post", path, body)
+            else:
+                live.send("patch", f"{path}/{NAME}", {"data": {key: text}}, content=_MERGE)
+        except RefusedError as error:
+            # It is not there yet, or somebody else has just made it.
+            if error.status != (409 if create else 404):
+                raise
+            continue
+        return
+    raise InputError("comes and goes", source=live.name, object=f"ConfigMap {namespace}/{NAME}")
 
 
 def _runs(pid: int) -> bool:
@@ -516,10 +553,8 @@ def cooling(live: Live, namespace: str) -> tuple[dict[str, float], list[str]]:
         namespace: Where the ConfigMap is.
     """
     try:
-        found = live.send("get", f"/api/v1/namespaces/{namespace}/configmaps/{NAME}")
+        found = recall(live, namespace)
     except RefusedError as error:
-        if error.status == 404:
-            return {}, []
         if error.status == 403:
             return {}, [f"may not get ConfigMap {namespace}/{NAME}: what was moved a moment ago is not known"]
         raise InputError(str(error), source=live.name) from None
@@ -528,3 +563,11 @@ def cooling(live: Live, namespace: str) -> tuple[dict[str, float], list[str]]:
     except InputError as error:
         return {}, [f"ConfigMap {namespace}/{NAME}: {error}: what was moved a moment ago is not known"]
     return state.cooling(time.time() if live.now is None else live.now), []
+
+
+def _config_maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def _named(namespace: str) -> dict[str, Any]:
+    return {"namespace": namespace, "name": NAME, "labels": dict(_LABELS)}

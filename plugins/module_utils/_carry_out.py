@@ -19,7 +19,7 @@ from ._core.execution import reclaim, steer, surge
 from ._core.execution.breaker import Bounds, paused, tripped
 from ._core.execution.landing import Landing, Status, landings, left_at
 from ._core.execution.order import Move, Order
-from ._core.execution.record import Flight, Past, Run, State, read_state
+from ._core.execution.record import Ended, Flight, Past, Run, State, read_state
 from ._core.execution.verify import Fault, FaultReason, faults, pods_of, too_old
 from ._core.kube.model import Cluster, Pod
 from ._core.kube.selectors import LabelSelector
@@ -600,9 +600,11 @@ class _Execution:
     def _settle(self, found: Iterable[Landing]) -> None:
         """Note what came of each move: for the result, for the next run, and as Events."""
         now, state, outcome = self.actions.now(), self.state, self.outcome
-        for landing in found:
-            if landing.status == Status.STAYS:
-                continue
+        gone = [landing for landing in found if landing.status != Status.STAYS]
+        if gone:
+            strays, unready = sum(each.stray for each in gone), sum(not each.ready for each in gone)
+            state.ended.append(Ended(now, len(gone), strays, unready))
+        for landing in gone:
             move, pod = landing.flight.move, landing.pod
             past = state.workloads.setdefault(landing.flight.workload, Past())
             past.last = now

@@ -16,6 +16,7 @@ from ._core.execution.breaker import Bounds
 from ._kubernetes import LIVE_ARGUMENTS
 from ._plan_arguments import surging
 from ._prometheus import Prometheus
+from ._prometheus_arguments import PROMETHEUS_ARGUMENTS, prometheus_of
 
 DEFRAG_ARGUMENTS: dict[str, dict[str, Any]] = {
     "steering": {"type": "str", "default": "soft_taints", "choices": ["soft_taints", "cordon", "none"]},
@@ -28,8 +29,7 @@ DEFRAG_ARGUMENTS: dict[str, dict[str, Any]] = {
     "max_stray_share": {"type": "float", "default": 0.2},
     "max_unready_share": {"type": "float", "default": 0.1},
     "pause": {"type": "list", "elements": "str", "default": []},
-    "prometheus_url": {"type": "str"},
-    "prometheus_headers": {"type": "dict", "default": {}, "no_log": True},
+    **PROMETHEUS_ARGUMENTS,
     "make_before_break": {"type": "list", "elements": "str", "default": []},
     "reclaim": {
         "type": "dict",
@@ -81,11 +81,12 @@ def pause_of(params: Mapping[str, Any]) -> tuple[Prometheus, list[str]] | None:
     Raises:
         InputError: There are queries, and nobody to ask.
     """
+    prometheus = prometheus_of(params)
     if not params["pause"]:
         return None
-    if not params["prometheus_url"]:
+    if prometheus is None:
         raise InputError("needs prometheus_url, to ask the queries of", field="pause")
-    return Prometheus(params["prometheus_url"], params["prometheus_headers"]), params["pause"]
+    return prometheus, params["pause"]
 
 
 def plan_of(params: Mapping[str, Any]) -> Mapping[str, Any]:

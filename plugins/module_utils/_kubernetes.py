@@ -112,6 +112,8 @@ EVERYTHING: tuple[Kind, ...] = (
     _NODES,
 )
 """What planning looks at too: what a snapshot keeps."""
+TUNING: tuple[Kind, ...] = (*_PLACING, _kind("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets"), _PODS, _NODES)
+"""What setting the rate looks at."""
 PROTECTING: tuple[Kind, ...] = (
     _kind("Namespace", "/api/v1/namespaces"),
     _kind("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets", optional=False),

@@ -76,17 +76,10 @@ options:
   pause:
     description:
       - PromQL expressions. Nothing is evicted while one of them gives any result, as an alert fires, or cannot be evaluated.
-      - They are asked before the wave, between its steps, and while an eviction is waited for.
+      - They are asked of O(prometheus_url), before the wave, between its steps, and while an eviction is waited for.
     type: list
     elements: str
     default: []
-  prometheus_url:
-    description: Where O(pause) is asked, up to but without C(/api/v1).
-    type: str
-  prometheus_headers:
-    description: HTTP headers for it, such as a tenant or a token.
-    type: dict
-    default: {}
   make_before_break:
     description:
       - Deployments, as C(namespace/name) or C(namespace/*), that get one replica more for as long as it takes; the old pod goes
@@ -123,6 +116,7 @@ options:
     type: int
 extends_documentation_fragment:
   - gpuops.defrag.source.live
+  - gpuops.defrag.prometheus
   - kubernetes.core.k8s_auth_options
   - gpuops.defrag.attributes
   - gpuops.defrag.attributes.action_group

@@ -64,7 +64,7 @@ options:
         type: int
         default: 1
       total:
-        description: In all. Without it there is no such limit.
+        description: In all; with V(0) nothing is moved for now. Without it there is no such limit.
         type: int
       interval_seconds:
         description: From one wave to the next. Only repeated in the result.

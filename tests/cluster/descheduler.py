@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from .programs import MODULE, go, programs
+from .programs import KUBE, go, programs
 
 # Seconds until a run counts as one that hangs: informers without rights wait for ever.
 PATIENCE = 60.0
@@ -51,7 +51,7 @@ class Cycle:
 def chart() -> Path:
     """The chart in the source of the descheduler that is built here; it is labelled as the version before."""
     command = [go(), "list", "-m", "-mod=readonly", "-f", "{{.Dir}}", "sigs.k8s.io/descheduler"]
-    folder = subprocess.run(command, cwd=MODULE, check=True, capture_output=True, text=True).stdout.strip()
+    folder = subprocess.run(command, cwd=KUBE.folder, check=True, capture_output=True, text=True).stdout.strip()
     return Path(folder) / "charts" / "descheduler"
 
 

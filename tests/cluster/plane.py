@@ -106,8 +106,8 @@ class ControlPlane:
         """Stop everything that was started; logs and etcd's data stay until the next start."""
         known = self.state.get("processes", {})
         # The API server last but etcd, so that the others can say goodbye.
-        order = [name for name in ("kwok", "scheduler", "controllers", "api", "etcd") if name in known]
-        for name in order:
+        last = [name for name in ("api", "etcd") if name in known]
+        for name in [*(known.keys() - last), *last]:
             processes.stop([tuple(known[name])])
         self.state["processes"] = {}
         if self.folder.exists():

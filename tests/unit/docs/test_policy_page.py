@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import astuple
 from pathlib import Path
 
 import yaml
@@ -40,7 +39,7 @@ def test_every_setting_is_told_with_its_default() -> None:
 
 def test_the_profiles_are_told_with_their_numbers() -> None:
     assert {cells[0].strip("`"): tuple(map(int, cells[1:])) for cells in rows("### Profiles")} == {
-        name: astuple(bounds) for name, bounds in PROFILES.items()
+        name: (bounds.per_node, bounds.per_namespace, bounds.per_workload, bounds.total) for name, bounds in PROFILES.items()
     }
 
 

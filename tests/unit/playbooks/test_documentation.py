@@ -16,6 +16,7 @@ from jinja2 import Environment, nodes
 from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import AUDIT_ARGUMENTS
 from ansible_collections.gpuops.defrag.plugins.module_utils._defrag_arguments import CONNECTION_ARGUMENTS, DEFRAG_ARGUMENTS
 from ansible_collections.gpuops.defrag.plugins.module_utils._plan_arguments import PLAN_ARGUMENTS
+from ansible_collections.gpuops.defrag.plugins.module_utils._rate_arguments import RATE_ARGUMENTS
 from ansible_collections.gpuops.defrag.plugins.module_utils._source import SOURCE_ARGUMENTS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -24,7 +25,9 @@ OPTIONS = {"audit": AUDIT_ARGUMENTS, "plan": PLAN_ARGUMENTS}
 OF_ROLES = ("deploy", "uninstall")
 # Playbooks that carry out, with the tasks that they share: they share a page too.
 CARRYING_OUT = ("reconcile", "defragment")
-TASKS = ("make_plan", "carry_out_wave", "next_step")
+TASKS = ("set_rate", "make_plan", "carry_out_wave", "next_step")
+# What the playbook tune includes; it shares the options of the rate with those.
+TUNING = ("identity", "set_rate", "give_to_descheduler", "write_values")
 ROW = re.compile(r"^\| `(\w+)` \| (?:`(.+?)`)? ?\|", re.MULTILINE)
 ANSIBLES_OWN = {"ansible_play_hosts", "ansible_playbook_python", "hostvars", "lookup", "omit"}
 ANSIBLES_TOO = {"ansible_check_mode", "inventory_hostname", "item", "now", "range"}
@@ -65,7 +68,7 @@ def told(name: str) -> dict[str, str]:
 
 
 def test_every_playbook_has_its_page() -> None:
-    assert {path.stem for path in (ROOT / "playbooks").glob("*.yml")} == {*OPTIONS, *OF_ROLES, *CARRYING_OUT}
+    assert {path.stem for path in (ROOT / "playbooks").glob("*.yml")} == {*OPTIONS, *OF_ROLES, *CARRYING_OUT, "tune"}
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -94,10 +97,24 @@ def test_the_page_of_carrying_out_tells_what_its_playbooks_and_their_tasks_read_
     assert set(page) == read - set(named(plays)) - ANSIBLES_OWN - ANSIBLES_TOO
     for name, (play,) in zip(CARRYING_OUT, plays, strict=False):
         assert play["hosts"] == f"{{{{ {name}_hosts | default('{page[f'{name}_hosts']}') }}}}"
-    options = CONNECTION_ARGUMENTS | PLAN_ARGUMENTS | DEFRAG_ARGUMENTS
+    options = CONNECTION_ARGUMENTS | RATE_ARGUMENTS | PLAN_ARGUMENTS | DEFRAG_ARGUMENTS
     defaults = {option: yaml.safe_load(default) for option, default in page.items() if option in options}
     assert defaults == {option: default_of(options[option]) for option in defaults}
     assert (PLAN_ARGUMENTS | DEFRAG_ARGUMENTS).keys() - defaults == {"now", "details", "while_pid"}
+
+
+def test_the_page_of_tuning_tells_what_its_playbook_and_its_tasks_read_and_the_defaults() -> None:
+    (play,) = playbook("tune")
+    plays = [[play], *(yaml.safe_load((ROOT / f"playbooks/tasks/{name}.yml").read_text()) for name in TUNING)]
+    read = {found.name for text in templates(plays) for found in Environment().parse(text).find_all(nodes.Name)}
+    page = told("tune")
+    ours = {name for name in read - set(named(plays)) - ANSIBLES_OWN - ANSIBLES_TOO if not name.startswith("gpu_policy_")}
+    assert set(page) == ours - {"query"}
+    assert play["hosts"] == f"{{{{ tune_hosts | default('{page['tune_hosts']}') }}}}"
+    options = CONNECTION_ARGUMENTS | RATE_ARGUMENTS
+    defaults = {option: yaml.safe_load(default) for option, default in page.items() if option in options}
+    assert defaults == {option: default_of(options[option]) for option in defaults}
+    assert set(RATE_ARGUMENTS) <= set(page)
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -112,6 +129,6 @@ def test_the_defaults_told_are_those_of_the_module_and_the_playbook(name: str) -
 
 def default_of(option: dict[str, Any]) -> Any:
     """The default of an option; for one with suboptions, theirs together."""
-    if "options" in option:
+    if "options" in option and option["type"] == "dict":
         return {name: default_of(suboption) for name, suboption in option["options"].items() if "default" in suboption}
     return option.get("default")

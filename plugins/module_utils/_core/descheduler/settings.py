@@ -220,7 +220,11 @@ def _bounds(given: Mapping[str, Any], mode: str) -> tuple[int, int, int]:
     limits = {} if limits is None else limits
     _typed(limits, Mapping, "a mapping", "limits")
     _refuse_unknown(limits, _LIMITS, "limits", "limit")
-    found = {name: _whole(limits, name, 1, f"limits.{name}", "; with less nothing would ever be evicted") for name in _LIMITS}
+    # A total of 0 is a pause; with 0 of any other nothing would ever be evicted, and nobody would say why.
+    found = {
+        name: _whole(limits, name, 0 if name == "total" else 1, f"limits.{name}", "; with less nothing would ever be evicted")
+        for name in _LIMITS
+    }
     if mode == NATIVE and found["per_workload"] is not None:
         raise InputError(
             "the descheduler has no limit per workload; leave it out and give the workloads PodDisruptionBudgets, or take "
@@ -230,7 +234,7 @@ def _bounds(given: Mapping[str, Any], mode: str) -> tuple[int, int, int]:
     return (
         found["per_node"] or bounds.per_node,
         found["per_namespace"] or bounds.per_namespace,
-        found["total"] or bounds.total,
+        bounds.total if found["total"] is None else found["total"],
     )
 
 

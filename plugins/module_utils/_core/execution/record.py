@@ -19,6 +19,8 @@ T = TypeVar("T")
 VERSION = 1
 LARGEST = 900_000
 """Bytes of a state. A ConfigMap takes a million."""
+HOUR = 3600.0
+"""Seconds for which it is remembered how many pods were moved."""
 _OWNERS = 2_000
 
 
@@ -76,6 +78,16 @@ class Past:
 
 
 @dataclass(slots=True)
+class Ended:
+    """Moves that are over: when, how many pods left, and how many of those that came are elsewhere or not Ready in time."""
+
+    at: float
+    evicted: int
+    strays: int
+    unready: int
+
+
+@dataclass(slots=True)
 class State:
     """Everything that is remembered.
 
@@ -87,6 +99,7 @@ class State:
         workloads: What became of the moves of each.
         pods: Uids of pods that have just come, and until when they are not to be moved again.
         totals: What was planned, and what came of it.
+        ended: The moves of the last hour.
     """
 
     plan_id: str = ""
@@ -97,6 +110,7 @@ class State:
     workloads: dict[str, Past] = field(default_factory=dict)
     pods: dict[str, float] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=dict)
+    ended: list[Ended] = field(default_factory=list)
 
     def count(self, name: str, more: int = 1) -> None:
         """Add to a total."""
@@ -110,6 +124,7 @@ class State:
     def to_json(self, now: float) -> str:
         """The state as text, without what has passed; the oldest histories are dropped before it gets too large."""
         self.pods = {uid: until for uid, until in self.pods.items() if until > now}
+        self.ended = [each for each in self.ended if each.at > now - HOUR]
         newest = sorted(self.workloads, key=lambda name: (-self.workloads[name].last, name))
         keep = _OWNERS
         while True:
@@ -138,7 +153,8 @@ def read_state(text: str | None) -> State:
             raise InputError(f"is of version {version!r}, which is not {VERSION}", field="state.json")
         run = raw.pop("run")
         workloads = {str(name): _made(Past, past) for name, past in raw.pop("workloads").items()}
-        state = _made(State, raw, run=None if run is None else _run(run), workloads=workloads)
+        ended = [_made(Ended, each) for each in raw.pop("ended")]
+        state = _made(State, raw, run=None if run is None else _run(run), workloads=workloads, ended=ended)
         state.pods = {str(uid): _number(uid, until) for uid, until in state.pods.items()}
         state.totals = {str(name): int(number) for name, number in state.totals.items()}
     except InputError:

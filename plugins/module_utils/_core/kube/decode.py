@@ -280,16 +280,16 @@ class _Decoder:
             self.newest = moment
         return moment
 
-    def conditions(self, status: Raw) -> bool | None:
-        """Whether the Ready condition is True; None where there is none. Notes the times of all conditions."""
-        ready = None
+    def conditions(self, status: Raw) -> dict[str, tuple[bool, float | None]]:
+        """Whether each condition is True, and since when. Notes the times of all of them."""
+        found: dict[str, tuple[bool, float | None]] = {}
         for index, condition in enumerate(_get(status, "conditions", list, "status.conditions", [])):
-            if condition.get("type") == "Ready":
-                ready = condition.get("status") == "True"
-            for key in ("lastTransitionTime", "lastHeartbeatTime"):
+            since = None
+            for key in ("lastHeartbeatTime", "lastTransitionTime"):
                 if key in condition:
-                    self.seen(_time(condition, key, f"status.conditions[{index}]."))
-        return ready
+                    since = self.seen(_time(condition, key, f"status.conditions[{index}]."))
+            found[condition.get("type") or ""] = condition.get("status") == "True", since
+        return found
 
     def controller(self, meta: Raw) -> Owner | None:
         for reference in _get(meta, "ownerReferences", list, "metadata.ownerReferences", []):
@@ -315,7 +315,7 @@ class _Decoder:
                 for taint in _get(spec, "taints", list, "spec.taints", [])
             ),
             unschedulable=_get(spec, "unschedulable", bool, "spec.unschedulable", False),
-            ready=self.conditions(status) is not False,
+            ready=self.conditions(status).get("Ready", (True, None))[0],
             allocatable=allocatable,
             capacity=amounts(_get(status, "capacity", dict, "status.capacity", {}), "status.capacity"),
         )
@@ -330,7 +330,9 @@ class _Decoder:
         namespace = _get(meta, "namespace", str, "metadata.namespace", "default")
         phase = _get(status, "phase", str, "status.phase", "Pending")
         created = self.seen(_time(meta, "creationTimestamp", "metadata."))
-        ready = self.conditions(status)
+        conditions = self.conditions(status)
+        ready, ready_since = conditions.get("Ready", (False, None))
+        scheduled, scheduled_since = conditions.get("PodScheduled", (False, None))
         claims = spec.get("resourceClaims")
         self.pods.append(
             Pod(
@@ -345,13 +347,15 @@ class _Decoder:
                 phase=phase,
                 terminating=meta.get("deletionTimestamp") is not None,
                 gone_by=_time(meta, "deletionTimestamp", "metadata."),
-                ready=bool(ready),
+                ready=ready,
                 requests=effective_requests(spec, status),
                 priority=_priority(spec),
                 priority_class=_get(spec, "priorityClassName", str, "spec.priorityClassName", ""),
                 placement=self.placement(raw) if _is_placed(spec) else UNCONSTRAINED,
                 created=created,
+                scheduled=scheduled_since if scheduled else None,
                 started=self.seen(_time(status, "startTime", "status.")),
+                ready_since=ready_since if ready else None,
                 finished=self.finish(status) if phase in ("Succeeded", "Failed") else None,
                 gated=bool(_get(spec, "schedulingGates", list, "spec.schedulingGates", [])),
                 resource_claims=tuple(claim["name"] for claim in claims) if claims else (),

@@ -157,7 +157,9 @@ class Pod:
         nominated: The node a preemption keeps for it, or "".
         gone_by: When the grace ends of a pod that is being deleted; else None.
         requests: Effective requests, as the scheduler counts them; zero amounts are left out.
+        scheduled: When a node was found for it; None where that is not told.
         started: When the kubelet took it on.
+        ready_since: When it last got Ready; None where it is not, or that is not told.
         finished: When the last container ended, for a Succeeded or Failed pod; else None.
         gated: It has scheduling gates, so that the scheduler does not look at it yet.
         resource_claims: Names of its dynamic resource claims, whose devices no request shows.
@@ -183,7 +185,9 @@ class Pod:
     priority_class: str
     placement: Placement
     created: float | None
+    scheduled: float | None
     started: float | None
+    ready_since: float | None
     finished: float | None
     gated: bool
     resource_claims: tuple[str, ...]

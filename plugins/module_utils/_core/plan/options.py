@@ -50,6 +50,16 @@ class PlanOptions:
     time_limit: float = 30.0
     seed: int = 0
 
+    @property
+    def most(self) -> int | None:
+        """Evictions that no plan passes; None where there is no such limit."""
+        return 0 if self.limits.total == 0 else self.max_evictions
+
+    @property
+    def bound_by(self) -> str:
+        """The option that says so."""
+        return "limits.total" if self.limits.total == 0 else "max_evictions"
+
     def __post_init__(self) -> None:
         """Refuse what cannot be planned.
 

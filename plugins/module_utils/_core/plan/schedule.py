@@ -24,6 +24,7 @@ class Limits:
     """Evictions that one cycle may make; None is no limit.
 
     Attributes:
+        total: In all; 0 lets nothing go for now.
         interval_seconds: From one cycle to the next.
     """
 
@@ -37,12 +38,12 @@ class Limits:
         """Refuse limits under which nothing could ever be moved.
 
         Raises:
-            InputError: A limit is below 1; it names it.
+            InputError: A limit is below 1, or the total below 0; it names it.
         """
         for name in ("per_node", "per_namespace", "per_workload", "total", "interval_seconds"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"is {value}; with less than 1 nothing could ever be moved", field=f"limits.{name}")
+            value, least = getattr(self, name), 0 if name == "total" else 1
+            if value is not None and value < least:
+                raise InputError(f"is {value}; with less than {least} nothing could ever be moved", field=f"limits.{name}")
 
 
 @dataclass(frozen=True, slots=True)

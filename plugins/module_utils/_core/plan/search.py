@@ -71,7 +71,7 @@ class Search:
         settled: ``id()`` of pods that have their last place.
         seconds: What is left of the exact solver's time.
         problem: The last one that moves were looked for in.
-        over_budget: Moves were found that max_evictions does not allow.
+        over_budget: Moves were found that the most evictions do not allow.
         too_dear: ``id()`` of pending pods for which there were only such.
     """
 
@@ -221,7 +221,7 @@ class Search:
     def _moves(self, goal: Goal, guest: Pod | None, spent: int) -> Found:
         problem = whole = self.problem = self.formulate(goal, guest)
         certain, known = problem.certain, options(problem)
-        most = None if self.wish.max_evictions is None else self.wish.max_evictions - spent
+        most = None if self.wish.most is None else self.wish.most - spent
         notes: list[str] = []
         for attempt in count(1):
             outcome, found = self._best(problem, known, most)
@@ -487,10 +487,10 @@ class Search:
         for _attempt in range(ROUNDS):
             if self.seconds <= 0:
                 return None
-            proof = self._exact(problem, 0, None, self.wish.max_evictions)
+            proof = self._exact(problem, 0, None, self.wish.most)
             if proof.outcome is None:
                 return None
-            steps, torn = self._with_gangs(ordered(problem, proof.outcome.moves) or [], problem, self.wish.max_evictions)
+            steps, torn = self._with_gangs(ordered(problem, proof.outcome.moves) or [], problem, self.wish.most)
             if torn:
                 self.settled |= {id(pod) for pod in torn}
                 problem, certain = self.formulate(Goal(None, None), guests=pods), False

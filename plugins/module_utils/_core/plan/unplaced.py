@@ -78,9 +78,7 @@ def unplaced(search: Search, found: Found, before: Fragmentation, after: Fragmen
         if why is None and wish.count is not None and tried > wish.count:
             why = Unplaced(pod, Lack.COUNT, f"objective.count is {wish.count}, and others go first")
         if why is None and id(pod) in search.too_dear:
-            why = Unplaced(
-                pod, Lack.EVICTIONS, f"room for it takes more evictions than max_evictions {wish.max_evictions} allows"
-            )
+            why = Unplaced(pod, Lack.EVICTIONS, f"room for it takes more evictions than {wish.bound_by} {wish.most} allows")
         if why is None and any(pod is each for each, _node in found.wanted):
             why = Unplaced(pod, Lack.GOAL, f"there would be room, but the plan frees fewer nodes than {wish.min_nodes_freed}")
         if why is None:

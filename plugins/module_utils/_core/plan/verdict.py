@@ -120,7 +120,7 @@ def _why_none(search: Search, before: Fragmentation, found: Why) -> tuple[str, s
     if search.over_budget:
         return (
             "Blocked",
-            f"nothing can be gained within {wish.max_evictions} evictions (max_evictions): what was found takes more",
+            f"nothing can be gained within {wish.most} evictions ({wish.bound_by}): what was found takes more",
         )
     return "Blocked", f"nothing can be gained: {_what_stays(search, found)}"
 

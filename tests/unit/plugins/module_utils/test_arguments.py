@@ -11,7 +11,7 @@ import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 
-from ansible_collections.gpuops.defrag.plugins.doc_fragments import audit, selection, source
+from ansible_collections.gpuops.defrag.plugins.doc_fragments import audit, prometheus, selection, source
 from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import (
     AUDIT_ARGUMENTS,
     SELECTION_ARGUMENTS,
@@ -20,6 +20,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import (
 )
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.measures import AuditOptions
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
+from ansible_collections.gpuops.defrag.plugins.module_utils._prometheus_arguments import PROMETHEUS_ARGUMENTS
 from ansible_collections.gpuops.defrag.plugins.module_utils._source import SOURCE_ARGUMENTS
 
 
@@ -38,6 +39,8 @@ def params(**given: Any) -> dict[str, Any]:
 def test_every_option_is_documented_as_it_is() -> None:
     assert documented(selection) == SELECTION_ARGUMENTS
     assert documented(selection) | documented(audit) == AUDIT_ARGUMENTS
+    told = {name: {key: spec[key] for key in spec if key != "no_log"} for name, spec in PROMETHEUS_ARGUMENTS.items()}
+    assert documented(prometheus) == told
     # How a cluster is reached is kubernetes.core's to document.
     assert documented(source) | documented(source, "LIVE") == {
         name: spec for name, spec in SOURCE_ARGUMENTS.items() if name not in AUTH_ARG_SPEC

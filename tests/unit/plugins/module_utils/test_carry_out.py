@@ -115,6 +115,17 @@ def test_waves_follow_each_other_until_as_many_nodes_are_empty_as_the_plan_says(
     check_whole(cluster)
 
 
+def test_moves_and_what_came_of_them_are_remembered_for_an_hour() -> None:
+    cluster = fleet()
+    found = finish(cluster)
+    ended = read_state(cluster.text).ended
+    assert [each.evicted for each in ended] == [len(outcome.evicted) for outcome in found if outcome.evicted]
+    assert not any(each.strays or each.unready for each in ended)
+    astray = fleet(heeds_taints=False)
+    strays = step(astray).strays
+    assert [each.strays for each in read_state(astray.text).ended] == [len(strays)] != [0]
+
+
 def test_one_plan_is_carried_out_wave_after_wave_and_then_done() -> None:
     cluster = fleet()
     whole = order(cluster)

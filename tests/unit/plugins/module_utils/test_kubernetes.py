@@ -14,6 +14,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._kubernetes import (
     EVERYTHING,
     LIVE_ARGUMENTS,
     MEASURING,
+    TUNING,
     connect,
     contradiction,
 )
@@ -98,10 +99,10 @@ def test_what_is_not_installed_is_told_by_name(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_snapshot_reads_all_that_an_audit_reads() -> None:
-    assert set(MEASURING) <= set(EVERYTHING)
+    assert set(MEASURING) < set(TUNING) < set(EVERYTHING)
 
 
-@pytest.mark.parametrize("kinds", [MEASURING, EVERYTHING], ids=["measuring", "everything"])
+@pytest.mark.parametrize("kinds", [MEASURING, TUNING, EVERYTHING], ids=["measuring", "tuning", "everything"])
 def test_pods_are_read_before_their_nodes_and_what_may_be_missing_before_both(kinds: Any) -> None:
     assert [kind.name for kind in kinds[-2:]] == ["Pod", "Node"]
     assert [kind.optional for kind in kinds] == [True] * (len(kinds) - 2) + [False, False]

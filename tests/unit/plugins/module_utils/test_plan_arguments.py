@@ -114,7 +114,7 @@ def test_options_reach_the_plan(given: dict[str, Any], name: str, value: Any) ->
         ({"pod_cost": {"default": None}}, "pod_cost[default]"),
         ({"protect": ["a", "b["]}, "protect[1]"),
         ({"protect": ["a", "nope(@)"]}, "protect[1]"),
-        ({"limits": {"total": 0}}, "limits.total"),
+        ({"limits": {"total": -1}}, "limits.total"),
     ],
     ids=lambda given: str(given)[:60],
 )

@@ -112,6 +112,10 @@ def test_a_profile_gives_the_limits_and_limits_go_over_it(profile: str) -> None:
     assert changed == policy | {"maxNoOfPodsToEvictTotal": 7}
 
 
+def test_a_total_of_none_is_a_pause() -> None:
+    assert rendered(limits={"total": 0})["maxNoOfPodsToEvictTotal"] == 0
+
+
 def test_opt_in_plugins_have_a_profile_of_their_own_that_looks_at_all_pods() -> None:
     policy = rendered(plugins=list(reversed(OPT_IN)), allow_remove_duplicates=True)
     assert enabled(policy) == [["PodLifeTime"], list(OPT_IN)]
@@ -167,6 +171,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"modes": "native"}, "modes", "did you mean mode"),
     ({"profile": "bold"}, "profile", "conservative, balanced, aggressive"),
     ({"limits": {"per_node": 0}}, "limits.per_node", "nothing would ever be evicted"),
+    ({"limits": {"total": -1}}, "limits.total", "it must be at least 0"),
     ({"limits": {"per_node": "1"}}, "limits.per_node", "not a whole number"),
     ({"limits": {"per_node": True}}, "limits.per_node", "not a whole number"),
     ({"limits": {"pernode": 1}}, "limits.pernode", "did you mean per_node"),

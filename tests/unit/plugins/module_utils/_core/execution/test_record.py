@@ -12,7 +12,9 @@ import pytest
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.order import Move
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.record import (
+    HOUR,
     LARGEST,
+    Ended,
     Flight,
     Past,
     Run,
@@ -30,6 +32,7 @@ FULL = State(
     workloads={"ReplicaSet ns/r": Past(9.0, 3, 1, 0, 100.0), "Job ns/j": Past(8.0, 1)},
     pods={"new": 50.0, "old": 10.0},
     totals={"evicted": 3},
+    ended=[Ended(12.0, 3, 1, 0)],
 )
 
 
@@ -39,6 +42,11 @@ def test_what_is_written_is_read_again_without_what_has_passed() -> None:
     assert again.pods == {"new": 50.0}
     assert again == FULL
     assert again.to_json(20.0) == text
+
+
+def test_moves_are_forgotten_after_an_hour() -> None:
+    state = State(ended=[Ended(100.0, 1, 0, 0), Ended(200.0, 2, 0, 0)])
+    assert read_state(state.to_json(100.0 + HOUR)).ended == [Ended(200.0, 2, 0, 0)]
 
 
 def test_what_is_to_be_left_alone_is_told_until_its_time() -> None:
@@ -80,6 +88,8 @@ def changed(**fields: Any) -> str:
         changed(workloads={"a": {}}),
         changed(pods={"u": "soon"}),
         changed(totals={"evicted": []}),
+        changed(ended=[{"at": 1.0}]),
+        changed(ended=[{"at": 1.0, "evicted": 1, "strays": "none", "unready": 0}]),
     ],
 )
 def test_what_is_not_understood_is_an_error_and_never_a_guess(text: str) -> None:

@@ -238,6 +238,20 @@ def test_a_node_is_ready_unless_its_condition_says_otherwise(told: str | None, r
     assert decode([node("n", ready=told)]).nodes["n"].ready is ready
 
 
+def test_since_when_a_pod_has_a_node_and_is_ready_is_told_while_it_is() -> None:
+    def conditions(ready: str) -> Object:
+        times = {"PodScheduled": ("True", "2026-11-30T12:00:00Z"), "Ready": (ready, "2026-11-30T12:03:00Z")}
+        told = [{"type": name, "status": status, "lastTransitionTime": time} for name, (status, time) in times.items()]
+        return pod("p", 1, status={"conditions": told})
+
+    (up,) = decode([conditions("True")]).pending
+    assert (up.scheduled, up.ready_since) == (epoch("2026-11-30T12:00:00Z"), epoch("2026-11-30T12:03:00Z"))
+    (down,) = decode([conditions("False")]).pending
+    assert (down.ready, down.ready_since) == (False, None)
+    (unknown,) = decode([pod("p", 1)]).pending
+    assert (unknown.scheduled, unknown.ready_since) == (None, None)
+
+
 @pytest.mark.parametrize("more", [{}, {"spec": None, "status": None}, {"status": {"conditions": None}}])
 def test_a_node_of_which_nothing_is_told_offers_only_the_usual_pods(more: Object) -> None:
     found = decode([bare("n") | {"kind": "Node"} | more]).nodes["n"]

@@ -132,8 +132,11 @@ def test_every_wave_asks_the_budgets_anew() -> None:
     assert waves(objects, ["a>n2", "b>n2", "c>n2"], Limits(), begin) == [["a>n2", "b>n2"], ["c>n2"]]
 
 
-@pytest.mark.parametrize("name", ["per_node", "per_namespace", "per_workload", "total", "interval_seconds"])
-@pytest.mark.parametrize("value", [0, -1])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, value) for name in ("per_node", "per_namespace", "per_workload", "interval_seconds") for value in (0, -1)]
+    + [("total", -1)],
+)
 def test_a_limit_under_which_nothing_moves_is_refused_by_name(name: str, value: int) -> None:
     with pytest.raises(InputError, match=f"is {value}") as refused:
         Limits(**{name: value})

@@ -221,6 +221,11 @@ def test_of_the_pods_that_hold_a_node_the_first_by_name_is_told_but_one_that_may
             "nothing can be gained within 0 evictions (max_evictions): what was found takes more",
         ),
         (
+            [node("n1"), one("a", "n1"), node("n2"), pod("b", 6, "n2")],
+            {"limits": Limits(total=0)},
+            "nothing can be gained within 0 evictions (limits.total): what was found takes more",
+        ),
+        (
             [node("n1"), pod("a", 1, "n1"), node("n2"), pod("b", 6, "n2")],
             {"max_evictions": 5},
             "nothing can be gained: 2 of 2 GPU pods must stay",

@@ -1,0 +1,2 @@
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: BSD-2-Clause
