@@ -48,6 +48,7 @@ def named(part: Any) -> Iterator[str]:
         yield from part.get("vars", {})
         yield from part.get("ansible.builtin.set_fact", {})
         yield from [part["register"]] if "register" in part else []
+        yield from [part["loop_var"]] if "loop_var" in part else []
         part = list(part.values())
     if isinstance(part, list):
         for value in part:
@@ -65,7 +66,7 @@ def told(name: str) -> dict[str, str]:
 
 
 def test_every_playbook_has_its_page() -> None:
-    assert {path.stem for path in (ROOT / "playbooks").glob("*.yml")} == {*OPTIONS, *OF_ROLES, *CARRYING_OUT}
+    assert {path.stem for path in (ROOT / "playbooks").glob("*.yml")} == {*OPTIONS, *OF_ROLES, "render", *CARRYING_OUT}
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -75,15 +76,20 @@ def test_the_variables_told_are_those_that_the_playbook_reads(name: str) -> None
     assert set(told(name)) == read - set(named(plays)) - ANSIBLES_OWN
 
 
-def test_the_page_of_the_playbooks_of_roles_tells_what_they_read_besides_the_roles_variables() -> None:
-    files = [ROOT / f"playbooks/{name}.yml" for name in OF_ROLES] + [ROOT / "playbooks/tasks/identity.yml"]
+@pytest.mark.parametrize(
+    ("page", "playbooks", "tasks"), [("deploy", OF_ROLES, "identity"), ("render", ("render",), "render_profile")]
+)
+def test_the_page_of_playbooks_of_roles_tells_what_they_read_besides_the_roles_variables(
+    page: str, playbooks: tuple[str, ...], tasks: str
+) -> None:
+    files = [ROOT / f"playbooks/{name}.yml" for name in playbooks] + [ROOT / f"playbooks/tasks/{tasks}.yml"]
     plays = [yaml.safe_load(file.read_text()) for file in files]
     read = {found.name for text in templates(plays) for found in Environment().parse(text).find_all(nodes.Name)}
     own = re.compile("_|" + "|".join(f"{path.name}_" for path in (ROOT / "roles").iterdir()))
     ours = {name for name in read - set(named(plays)) - ANSIBLES_OWN if not own.match(name)}
-    assert set(told("deploy")) == ours - {"query"}
-    for name, play in zip(OF_ROLES, plays, strict=False):
-        assert play[0]["hosts"] == f"{{{{ {name}_hosts | default('{told('deploy')[f'{name}_hosts']}') }}}}"
+    assert set(told(page)) == ours - {"query", "item"}
+    for name, play in zip(playbooks, plays, strict=False):
+        assert play[0]["hosts"] == f"{{{{ {name}_hosts | default('{told(page)[f'{name}_hosts']}') }}}}"
 
 
 def test_the_page_of_carrying_out_tells_what_its_playbooks_and_their_tasks_read_and_the_defaults() -> None:
