@@ -62,6 +62,11 @@ class Monitoring(ControlPlane):
         self.trusts = trusts
 
     @property
+    def textfiles(self) -> Path:
+        """A folder whose ``*.prom`` are scraped too."""
+        return self.folder / "textfiles"
+
+    @property
     def url(self) -> str:
         """Where Prometheus listens, up to but without ``/api/v1``."""
         secure = "s" if self.web and "tls_server_config" in self.web else ""
@@ -77,6 +82,7 @@ class Monitoring(ControlPlane):
             return self
         shutil.rmtree(self.folder, ignore_errors=True)
         (self.folder / "logs").mkdir(parents=True)
+        self.textfiles.mkdir()
         names = ("state-metrics", "prometheus")
         self.state = {"ports": dict(zip(names, free_ports(len(names)), strict=True)), "processes": {}}
         self._configure()
@@ -195,6 +201,7 @@ class Monitoring(ControlPlane):
                 Path(__file__).with_name("state_metrics.py"),
                 self.cluster.kubeconfig,
                 str(self.state["ports"]["state-metrics"]),
+                self.textfiles,
             ],
             "prometheus": [
                 programs(PROMETHEUS) / "prometheus",

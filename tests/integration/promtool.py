@@ -81,7 +81,7 @@ def series(told: Iterable[Sample], values: str = "{value}x120", *, renamed: bool
         renamed: The scrape has a namespace, pod, container and node of its own, so that those of the sample are ``exported_…``.
         labels: Labels that the scrape adds.
     """
-    own = dict.fromkeys(("namespace", "pod", "container", "node"), "of-the-exporter") if renamed else {}
+    own = {"namespace": "monitoring", "pod": "exporter-0", "container": "exporter", "node": "n1"} if renamed else {}
     found = []
     for name, given, value in told:
         kept = {(f"exported_{label}" if label in own else label): text for label, text in given.items()}

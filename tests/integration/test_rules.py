@@ -202,6 +202,8 @@ def test_what_pods_request_is_unknown_where_pods_are_not_told(tmp_path: Path) ->
 def test_a_start_counts_until_the_pod_was_ready_first(tmp_path: Path) -> None:
     flapping = [
         Series('kube_pod_status_ready_time{namespace="default",pod="p",uid="uid-p"}', "_x4 180x10 _x5 1800x100"),
+        # An exporter that came later has not seen the first time.
+        Series('kube_pod_status_ready_time{namespace="default",pod="p",uid="uid-p",instance="2"}', "_x30 1800x80"),
         Series('kube_pod_status_ready_time{namespace="default",pod="q",uid="uid-q"}', "_x2 60x100"),
     ]
     objects = [node("n1"), *(pod(name, 1, "n1", owner="ReplicaSet/llm-7d9c") for name in ("p", "q")), pod("r", 1, "n1")]
