@@ -24,7 +24,7 @@ OPTIONS = {"audit": AUDIT_ARGUMENTS, "plan": PLAN_ARGUMENTS}
 OF_ROLES = ("deploy", "uninstall")
 # Playbooks that carry out, with the tasks that they share: they share a page too.
 CARRYING_OUT = ("reconcile", "defragment")
-TASKS = ("make_plan", "carry_out_wave", "next_step")
+TASKS = ("make_plan", "carry_out_wave", "next_step", "tell_metrics")
 ROW = re.compile(r"^\| `(\w+)` \| (?:`(.+?)`)? ?\|", re.MULTILINE)
 ANSIBLES_OWN = {"ansible_play_hosts", "ansible_playbook_python", "hostvars", "lookup", "omit"}
 ANSIBLES_TOO = {"ansible_check_mode", "inventory_hostname", "now"}
