@@ -33,7 +33,13 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Wait until Prometheus has loaded the rules
+- name: Write rules where Prometheus reads them
+  ansible.builtin.copy:
+    content: "{{ {} | gpuops.defrag.prometheus_rules | to_nice_yaml(sort_keys=false) }}"
+    dest: build/gpuops-defrag.rules.yml
+    mode: "0644"
+
+- name: Wait until it has loaded them
   gpuops.defrag.gpu_monitoring_info:
     rules: "{{ {} | gpuops.defrag.prometheus_rules }}"
     prometheus_url: http://prometheus.monitoring:9090
@@ -41,7 +47,6 @@ EXAMPLES = r"""
   until: seen.ok
   retries: 12
   delay: 10
-  when: prometheus_is_there | default(false)
 """
 
 RETURN = r"""

@@ -35,7 +35,7 @@ def test_bad_settings_are_named_with_the_filter(door: Callable[[Any], Any], give
 
 
 def test_a_run_becomes_metrics() -> None:
-    assert run_metrics({"verdict": "Locked"}, labels={"cluster": 7}, now="1").splitlines()[2] == (
+    assert run_metrics({"verdict": "Locked"}, labels={"cluster": 7}, now=1).splitlines()[2] == (
         'gpuops_run_timestamp_seconds{cluster="7"} 1'
     )
     with pytest.raises(AnsibleFilterError, match="run_metrics: wants what gpu_defrag"):

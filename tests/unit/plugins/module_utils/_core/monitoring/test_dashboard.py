@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.dashboard import WIDTH, dashboard, queries
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.rules import rule_groups
@@ -19,6 +23,21 @@ def test_it_belongs_to_no_installation() -> None:
     datasources = {json.dumps(panel["datasource"]) for panel in FOUND["panels"] if panel["type"] != "row"}
     assert datasources == {json.dumps({"type": "prometheus", "uid": "${datasource}"})}
     assert [variable["name"] for variable in FOUND["templating"]["list"]] == ["datasource", "cluster", "pool"]
+
+
+def test_grafana_knows_every_field_of_it() -> None:
+    """Read into the types of Grafana's schema and written again, nothing of it is lost."""
+    read = JSONEncoder(sort_keys=True).encode(Dashboard.from_json(json.loads(json.dumps(FOUND))))
+    assert lacks(FOUND, json.loads(read)) == []
+
+
+def lacks(wanted: Any, found: Any, path: str = "") -> list[str]:
+    """Paths of what is not there, or differs; what is there besides are defaults."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return [flaw for key, value in wanted.items() for flaw in lacks(value, found.get(key), f"{path}/{key}")]
+    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        return [flaw for number, pair in enumerate(zip(wanted, found, strict=True)) for flaw in lacks(*pair, f"{path}[{number}]")]
+    return [] if wanted == found else [path]
 
 
 def test_panels_have_ids_of_their_own_and_lie_side_by_side() -> None:

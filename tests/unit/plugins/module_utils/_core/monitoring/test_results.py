@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.results import run_metrics
 
-RUN = {
+RUN: dict[str, Any] = {
     "verdict": "Recommended",
     "evicted": [{}, {}],
     "strays": [],
