@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help system setup demo test lint sanity unit bench bench-defragment bench-tune cluster cluster-down lock clean
+.PHONY: help system setup demo test lint sanity unit bench bench-defragment bench-tune cluster cluster-down packs lock clean
 
 LOCKED := requirements-dev.txt requirements-collections.txt
 STAMP := .venv/stamp
@@ -48,6 +48,11 @@ cluster: $(STAMP)  ## a fragmented test cluster of 25 x 8 fake GPUs to play with
 
 cluster-down: $(STAMP)  ## stop it
 	@.venv/bin/python -m tests.cluster down
+
+packs: $(STAMP)  ## render policies/ again, after a change of what the roles would apply
+	@.venv/bin/python -m tests.cluster chart build/charts 0.36.0
+	@.venv/bin/ansible-playbook gpuops.defrag.render -e render_dir=policies -e descheduler_chart_ref=$$PWD/build/charts/descheduler \
+		-e helm_binary=$$(.venv/bin/python -m tests.cluster build)/helm
 
 lock: $(STAMP)  ## lock the newest development dependencies
 	@$(COMPILE) --group dev --output-file requirements-dev.txt

@@ -531,8 +531,13 @@ class _Execution:
             self._kept(run, flight, "MakeBeforeBreakUndone", told, "StalePlan")
             return False
         told, verdict = ("landed elsewhere", "Strays") if landing.stray else ("was not Ready in time", "NotReady")
+        became = "was taken back"
+        if landing.pod and self._is_there(move.namespace, landing.pod.uid):
+            # The controller did not know yet which is the cheapest, and took the old one, or somebody else has scaled.
+            self.actions.mark_pod(landing.pod, {}, {surge.COST: landing.pod.annotations.get(surge.COST)})
+            became = "is still there"
         self._settle([landing])
-        self._kept(run, flight, "MakeBeforeBreakUndone", f"its new pod {told}, and was taken back", verdict)
+        self._kept(run, flight, "MakeBeforeBreakUndone", f"its new pod {told}, and {became}", verdict)
         return False
 
     def _cost_again(self, flight: Flight) -> None:

@@ -11,10 +11,13 @@ from typing import Any
 def plain(value: Any) -> Any:
     """The same value in plain Python types.
 
-    Since ansible-core 2.19 containers are lazy and text carries tags; both slow down and outlive whoever keeps them.
+    Since ansible-core 2.19 containers are lazy, and text and numbers carry tags; both slow down and outlive whoever keeps them.
     """
-    if isinstance(value, str):
-        return str(value)
+    if isinstance(value, bool):
+        return value
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
     if isinstance(value, Mapping):
         return {plain(key): plain(member) for key, member in value.items()}
     if isinstance(value, Sequence):

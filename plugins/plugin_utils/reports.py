@@ -13,6 +13,7 @@ from .plain import plain
 
 FRAGMENTATION = "what gpu_fragmentation_info returns under 'fragmentation'"
 PLAN = "what gpu_defrag_plan returns under 'plan'"
+FLEET = "what the filter fleet returns"
 
 
 def report(name: str, wanted: str, render: Callable[..., str], result: Any, **options: Any) -> str:

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from . import descheduler, fleet, sampling
 from .kubelets import Kubelets
+from .monitoring import Monitoring
 from .plane import ControlPlane
 from .programs import programs
 
 CLUSTERS = Path(__file__).resolve().parents[2] / "build" / "clusters"
+MONITORING = "monitoring"
 
 
 def up(arguments: argparse.Namespace) -> None:
@@ -65,6 +67,13 @@ def chart(arguments: argparse.Namespace) -> None:
     print(descheduler.copy_chart(arguments.folder, arguments.version, lacking=arguments.lacking))
 
 
+def monitor(arguments: argparse.Namespace) -> None:
+    """Start a Prometheus beside a cluster, which reads rule files as they come, and say where."""
+    plane = ControlPlane(CLUSTERS / arguments.name)
+    found = Monitoring(plane.folder / MONITORING, plane, rules=[rules.resolve() for rules in arguments.rules])
+    print(f"{'it runs already' if found.running else 'started'}: {found.start().url}")
+
+
 def deschedule(arguments: argparse.Namespace) -> None:
     """Run the installed descheduler once."""
     print(descheduler.as_json(descheduler.run_installed(arguments.kubeconfig, arguments.namespace, arguments.release)))
@@ -100,8 +109,9 @@ def schedule(arguments: argparse.Namespace) -> None:
 
 
 def down(arguments: argparse.Namespace) -> None:
-    """Stop a cluster, or the kubelets of one."""
-    ControlPlane(CLUSTERS / arguments.name).stop()
+    """Stop a cluster and the Prometheus beside it, or the kubelets of one."""
+    for folder in (CLUSTERS / arguments.name / MONITORING, CLUSTERS / arguments.name):
+        ControlPlane(folder).stop()
 
 
 def show(arguments: argparse.Namespace) -> None:
@@ -137,6 +147,10 @@ def main() -> None:
     scheduler.set_defaults(run=schedule)
     scheduler.add_argument("name")
     scheduler.add_argument("--config", type=Path, help="a KubeSchedulerConfiguration; without it, Kubernetes' defaults")
+    looking = commands.add_parser("monitor", help="start a Prometheus beside a cluster")
+    looking.set_defaults(run=monitor)
+    looking.add_argument("name")
+    looking.add_argument("rules", type=Path, nargs="*", help="rule files, which may come later, or patterns of them")
     stop = commands.add_parser("down", help="stop a cluster, or the kubelets of one")
     stop.set_defaults(run=down)
     stop.add_argument("name", nargs="?", default="play")

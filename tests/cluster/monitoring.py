@@ -62,6 +62,11 @@ class Monitoring(ControlPlane):
         self.trusts = trusts
 
     @property
+    def textfiles(self) -> Path:
+        """A folder whose ``*.prom`` are scraped too."""
+        return self.folder / "textfiles"
+
+    @property
     def url(self) -> str:
         """Where Prometheus listens, up to but without ``/api/v1``."""
         secure = "s" if self.web and "tls_server_config" in self.web else ""
@@ -77,6 +82,7 @@ class Monitoring(ControlPlane):
             return self
         shutil.rmtree(self.folder, ignore_errors=True)
         (self.folder / "logs").mkdir(parents=True)
+        self.textfiles.mkdir()
         names = ("state-metrics", "prometheus")
         self.state = {"ports": dict(zip(names, free_ports(len(names)), strict=True)), "processes": {}}
         self._configure()
@@ -140,24 +146,6 @@ class Monitoring(ControlPlane):
     def _evaluations(self) -> list[datetime]:
         return [datetime.fromisoformat(group["lastEvaluation"]) for group in self.ask("rules")["groups"]]
 
-    def reload(self, rules: Sequence[Path]) -> None:
-        """Take other rule files, as an operator or a sidecar would have it do, and wait until they are evaluated.
-
-        Raises:
-            NotReadyError: Prometheus does not take them; its log is in the folder.
-        """
-        self.rules = rules
-        self._configure()
-
-        def taken() -> str:
-            return str(self.ask("status/runtimeinfo")["lastConfigTime"])
-
-        before = taken()
-        with urlopen(Request(f"{self.url}/-/reload", method="POST", headers=self.headers), timeout=10, context=self.trusts):
-            pass
-        wait_until(lambda: taken() != before, "rules reloaded", alive=lambda: self.running)
-        self.wait_evaluated()
-
     def _configure(self) -> None:
         state = [f"{host}:{self.state['ports']['state-metrics']}" for host in ("127.0.0.1", "localhost")[: self.exporters]]
         jobs: list[dict[str, Any]] = [{"job_name": "kube-state-metrics", **self._often(1), **self._targets(state)}]
@@ -195,6 +183,7 @@ class Monitoring(ControlPlane):
                 Path(__file__).with_name("state_metrics.py"),
                 self.cluster.kubeconfig,
                 str(self.state["ports"]["state-metrics"]),
+                self.textfiles,
             ],
             "prometheus": [
                 programs(PROMETHEUS) / "prometheus",
@@ -203,6 +192,8 @@ class Monitoring(ControlPlane):
                 f"--web.listen-address=127.0.0.1:{self.state['ports']['prometheus']}",
                 f"--web.external-url={self.url}",
                 f"--storage.tsdb.path={self.folder / 'data'}",
-                "--web.enable-lifecycle",
+                # Rule files are read again when they change.
+                "--enable-feature=auto-reload-config",
+                "--config.auto-reload-interval=1s",
             ],
         }

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What kube-state-metrics (2.20) tells of a cluster, as far as rules and tuning ask: a program of its own, KUBECONFIG PORT.
+"""What kube-state-metrics (2.20) tells of a cluster, as far as rules and tuning ask: a program, KUBECONFIG PORT TEXTFILES.
 
 kube-state-metrics is in no Go module proxy, so that it cannot be built like the other programs. Names, labels, values and what is
-left out when are those of its internal/store/*.go. Node labels are told as with --metric-labels-allowlist=nodes=[*].
+left out when are those of its internal/store/*.go. Node labels are told as with --metric-labels-allowlist=nodes=[*]. The files
+*.prom in the folder TEXTFILES are told too, as node_exporter does.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from kubernetes import config
@@ -197,7 +199,7 @@ def exposition(samples: Iterable[Sample]) -> str:
     return "".join(f"# TYPE {name} gauge\n" + "\n".join(lines) + "\n" for name, lines in sorted(families.items()))
 
 
-def serve(kubeconfig: str, port: int) -> None:
+def serve(kubeconfig: str, port: int, textfiles: Path) -> None:
     """Look at the cluster whenever asked, until ended."""
     client = DynamicClient(config.new_client_from_config(kubeconfig))
 
@@ -210,7 +212,8 @@ def serve(kubeconfig: str, port: int) -> None:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             # All of it or an error: half a cluster would be told as if it were the whole.
-            body = exposition(look()).encode()
+            told = "".join(file.read_text() for file in sorted(textfiles.glob("*.prom")))
+            body = (exposition(look()) + told).encode()
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
             self.send_header("Content-Length", str(len(body)))
@@ -221,4 +224,4 @@ def serve(kubeconfig: str, port: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], int(sys.argv[2]))
+    serve(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))

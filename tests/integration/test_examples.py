@@ -22,13 +22,13 @@ FILTERS = sorted(file.stem for file in (ROOT / "plugins/filter").glob("*.yml"))
 
 
 def examples(name: str) -> list[dict[str, Any]]:
-    """The tasks of a plugin's EXAMPLES, but for those that need a live cluster: molecule has one."""
+    """The tasks of a plugin's EXAMPLES, but for those that need a live cluster or a Prometheus: molecule has them."""
     if name in MODULES:
         text = import_module(f"ansible_collections.gpuops.defrag.plugins.modules.{name}").EXAMPLES
     else:
         text = yaml.safe_load((ROOT / f"plugins/filter/{name}.yml").read_text())["EXAMPLES"]
     tasks: list[dict[str, Any]] = yaml.safe_load(text)
-    return [task for task in tasks if "kubeconfig" not in str(task)]
+    return [task for task in tasks if "kubeconfig" not in str(task) and "prometheus_url" not in str(task)]
 
 
 def status() -> str:

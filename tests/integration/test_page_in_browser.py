@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.fleet_page import fleet_page
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.page import audit_page
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.plan_map import MOST_CHANGED
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.plan_page import plan_page
@@ -29,6 +30,7 @@ from ansible_collections.gpuops.defrag.tests.unit.plugins.module_utils._core.rep
     long_names,
     pod,
 )
+from ansible_collections.gpuops.defrag.tests.unit.plugins.module_utils._core.report.test_fleet import FLEETS
 
 WIDTH, HEIGHT = 1280, 900
 QUIET = [
@@ -55,6 +57,7 @@ CLUSTERS = {
 PAGES: dict[str, Callable[[], str]] = {
     **{f"audit, {name}": partial(audit_page, audit) for name, audit in CLUSTERS.items()},
     **{f"plan, {name}": partial(plan_page, plan) for name, plan in plans.PLANS.items()},
+    **{f"fleet, {name}": partial(fleet_page, fleet) for name, fleet in FLEETS.items()},
 }
 # Put into a copy of the page, whose policy is taken out so that it runs and so that nothing is kept from loading.
 MEASURE = """<script>

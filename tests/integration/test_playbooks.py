@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.gpuops.defrag.tests.unit.prometheus_server import PrometheusServer, Says
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = os.environ.get("ANSIBLE_PROGRAMS", ".venv/bin")
 ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | {"LANG": "C.UTF-8"}
@@ -56,7 +58,7 @@ def changed(output: str) -> list[str]:
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 @pytest.mark.parametrize(("result_format", "before", "after"), [("yaml", " " * 8, ""), ("json", ' *"', '",?')])
 def test_the_table_can_be_read_however_results_are_shown(result_format: str, before: str, after: str, playbook: str) -> None:
-    lines = run(playbook, result_format=result_format).partition("TASK [Show]")[2].partition("PLAY RECAP")[0].splitlines()
+    lines = run(playbook, result_format=result_format).partition("TASK [Show]")[2].partition("\nTASK [")[0].splitlines()
     sentence, row = SHOWN[playbook]
     assert [line for line in lines if re.fullmatch(f"{before}{re.escape(row)}{after}", line)]
     assert [line for line in lines if sentence in line]
@@ -120,3 +122,23 @@ def test_options_of_a_plan_reach_the_module_and_relative_paths_are_the_users(tmp
     assert {node["pool"] for node in written["details"]["nodes"]} == {"G2"}
     assert 0 < written["evictions"] <= 9
     assert written["cost_seconds"] == 60 * written["evictions"]
+
+
+STEP = {"verdict": "Recommended", "evicted": [{}], "landed": [{}], "strays": [], "unready": [], "cluster": {"uid": "u-1"}}
+
+
+def test_what_a_run_did_is_told_where_it_is_wanted(tmp_path: Path) -> None:
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": {"step": STEP}}
+    play["tasks"] = [{"name": "Tell", "ansible.builtin.include_tasks": str(ROOT / "playbooks/tasks/tell_metrics.yml")}]
+    playbook, file = tmp_path / "playbook.yml", tmp_path / "gpuops.prom"
+    playbook.write_text(json.dumps([play]))
+    with PrometheusServer(Says(202)) as gateway:
+        given = {"metrics_file": str(file), "pushgateway_url": gateway.url, "metrics_labels": {"cluster": "east"}}
+        command = [f"{PROGRAMS}/ansible-playbook", str(playbook), "-e", json.dumps(given)]
+        done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert changed(done.stdout) == []
+    (asked,) = gateway.asked
+    assert (asked.method, asked.path) == ("PUT", "/metrics/job/gpuops_defrag/instance/u-1")
+    for text in (asked.body, file.read_text()):
+        assert 'gpuops_run_pods{cluster="east",outcome="evicted"} 1\n' in text

@@ -31,6 +31,7 @@ class Asked:
     path: str
     parameters: Mapping[str, str]
     headers: Mapping[str, str]
+    body: str
 
 
 def vector(*values: str, at: float = 1.0, **more: Any) -> dict[str, Any]:
@@ -72,7 +73,7 @@ class PrometheusServer:
                 parts = urlsplit(self.path)
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
                 given = {name: found[-1] for name, found in parse_qs(f"{parts.query}&{body}").items()}
-                server.asked.append(Asked(self.command, parts.path, given, dict(self.headers)))
+                server.asked.append(Asked(self.command, parts.path, given, dict(self.headers), body))
                 says = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
                 if not says.status:
                     self.close_connection = True
@@ -84,7 +85,7 @@ class PrometheusServer:
                 self.end_headers()
                 self.wfile.write(text.encode())
 
-            do_POST = do_GET
+            do_POST = do_PUT = do_GET
 
             def log_message(self, *_said: Any) -> None:
                 pass

@@ -25,12 +25,12 @@ OPTIONS = {"audit": AUDIT_ARGUMENTS, "plan": PLAN_ARGUMENTS}
 OF_ROLES = ("deploy", "uninstall")
 # Playbooks that carry out, with the tasks that they share: they share a page too.
 CARRYING_OUT = ("reconcile", "defragment")
-TASKS = ("set_rate", "make_plan", "carry_out_wave", "next_step")
+TASKS = ("set_rate", "make_plan", "carry_out_wave", "next_step", "tell_metrics")
 # What the playbook tune includes; it shares the options of the rate with those.
 TUNING = ("identity", "set_rate", "give_to_descheduler", "write_values")
 ROW = re.compile(r"^\| `(\w+)` \| (?:`(.+?)`)? ?\|", re.MULTILINE)
-ANSIBLES_OWN = {"ansible_play_hosts", "ansible_playbook_python", "hostvars", "lookup", "omit"}
-ANSIBLES_TOO = {"ansible_check_mode", "inventory_hostname", "item", "now", "range"}
+ANSIBLES_OWN = {"ansible_play_hosts", "ansible_play_hosts_all", "ansible_playbook_python", "hostvars", "inventory_hostname"}
+ANSIBLES_OWN |= {"ansible_check_mode", "dict", "item", "lookup", "now", "omit", "range"}
 
 
 def templates(part: Any, key: str = "") -> Iterator[str]:
@@ -51,6 +51,7 @@ def named(part: Any) -> Iterator[str]:
         yield from part.get("vars", {})
         yield from part.get("ansible.builtin.set_fact", {})
         yield from [part["register"]] if "register" in part else []
+        yield from [part["loop_var"]] if "loop_var" in part else []
         part = list(part.values())
     if isinstance(part, list):
         for value in part:
@@ -68,7 +69,8 @@ def told(name: str) -> dict[str, str]:
 
 
 def test_every_playbook_has_its_page() -> None:
-    assert {path.stem for path in (ROOT / "playbooks").glob("*.yml")} == {*OPTIONS, *OF_ROLES, *CARRYING_OUT, "tune"}
+    names = {*OPTIONS, *OF_ROLES, "render", *CARRYING_OUT, "tune"}
+    assert {path.stem for path in (ROOT / "playbooks").glob("*.yml")} == names
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -78,15 +80,20 @@ def test_the_variables_told_are_those_that_the_playbook_reads(name: str) -> None
     assert set(told(name)) == read - set(named(plays)) - ANSIBLES_OWN
 
 
-def test_the_page_of_the_playbooks_of_roles_tells_what_they_read_besides_the_roles_variables() -> None:
-    files = [ROOT / f"playbooks/{name}.yml" for name in OF_ROLES] + [ROOT / "playbooks/tasks/identity.yml"]
+@pytest.mark.parametrize(
+    ("page", "playbooks", "tasks"), [("deploy", OF_ROLES, "identity"), ("render", ("render",), "render_profile")]
+)
+def test_the_page_of_playbooks_of_roles_tells_what_they_read_besides_the_roles_variables(
+    page: str, playbooks: tuple[str, ...], tasks: str
+) -> None:
+    files = [ROOT / f"playbooks/{name}.yml" for name in playbooks] + [ROOT / f"playbooks/tasks/{tasks}.yml"]
     plays = [yaml.safe_load(file.read_text()) for file in files]
     read = {found.name for text in templates(plays) for found in Environment().parse(text).find_all(nodes.Name)}
     own = re.compile("_|" + "|".join(f"{path.name}_" for path in (ROOT / "roles").iterdir()))
     ours = {name for name in read - set(named(plays)) - ANSIBLES_OWN if not own.match(name)}
-    assert set(told("deploy")) == ours - {"query"}
-    for name, play in zip(OF_ROLES, plays, strict=False):
-        assert play[0]["hosts"] == f"{{{{ {name}_hosts | default('{told('deploy')[f'{name}_hosts']}') }}}}"
+    assert set(told(page)) == ours - {"query", "item"}
+    for name, play in zip(playbooks, plays, strict=False):
+        assert play[0]["hosts"] == f"{{{{ {name}_hosts | default('{told(page)[f'{name}_hosts']}') }}}}"
 
 
 def test_the_page_of_carrying_out_tells_what_its_playbooks_and_their_tasks_read_and_the_defaults() -> None:
@@ -94,7 +101,7 @@ def test_the_page_of_carrying_out_tells_what_its_playbooks_and_their_tasks_read_
     plays = [yaml.safe_load(file.read_text()) for file in files]
     read = {found.name for text in templates(plays) for found in Environment().parse(text).find_all(nodes.Name)}
     page = told("defragment")
-    assert set(page) == read - set(named(plays)) - ANSIBLES_OWN - ANSIBLES_TOO
+    assert set(page) == read - set(named(plays)) - ANSIBLES_OWN
     for name, (play,) in zip(CARRYING_OUT, plays, strict=False):
         assert play["hosts"] == f"{{{{ {name}_hosts | default('{page[f'{name}_hosts']}') }}}}"
     options = CONNECTION_ARGUMENTS | RATE_ARGUMENTS | PLAN_ARGUMENTS | DEFRAG_ARGUMENTS
@@ -108,7 +115,7 @@ def test_the_page_of_tuning_tells_what_its_playbook_and_its_tasks_read_and_the_d
     plays = [[play], *(yaml.safe_load((ROOT / f"playbooks/tasks/{name}.yml").read_text()) for name in TUNING)]
     read = {found.name for text in templates(plays) for found in Environment().parse(text).find_all(nodes.Name)}
     page = told("tune")
-    ours = {name for name in read - set(named(plays)) - ANSIBLES_OWN - ANSIBLES_TOO if not name.startswith("gpu_policy_")}
+    ours = {name for name in read - set(named(plays)) - ANSIBLES_OWN if not name.startswith("gpu_policy_")}
     assert set(page) == ours - {"query"}
     assert play["hosts"] == f"{{{{ tune_hosts | default('{page['tune_hosts']}') }}}}"
     options = CONNECTION_ARGUMENTS | RATE_ARGUMENTS
@@ -119,8 +126,8 @@ def test_the_page_of_tuning_tells_what_its_playbook_and_its_tasks_read_and_the_d
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_the_defaults_told_are_those_of_the_module_and_the_playbook(name: str) -> None:
-    (play,) = playbook(name)
-    assert play["hosts"] == f"{{{{ {name}_hosts | default('{told(name)[f'{name}_hosts']}') }}}}"
+    for play in playbook(name):
+        assert play["hosts"] == f"{{{{ {name}_hosts | default('{told(name)[f'{name}_hosts']}') }}}}"
     options = SOURCE_ARGUMENTS | OPTIONS[name]
     defaults = {option: yaml.safe_load(default) for option, default in told(name).items() if option in options}
     assert defaults == {option: default_of(options[option]) for option in defaults}

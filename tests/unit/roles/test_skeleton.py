@@ -35,6 +35,7 @@ def is_computed(value: Any) -> bool:
 def test_a_role_looks_and_then_makes_or_removes(role: str) -> None:
     assert {path.name for path in (ROLES / role / "tasks").iterdir()} >= {
         "main.yml",
+        "render.yml",
         "preflight.yml",
         "present.yml",
         "absent.yml",
@@ -44,9 +45,18 @@ def test_a_role_looks_and_then_makes_or_removes(role: str) -> None:
     assert options(role)[f"{role}_state"]["choices"] == STATES
 
 
-def test_the_same_is_asked_of_the_arguments_when_it_only_looks(role: str) -> None:
+def test_the_same_is_asked_of_the_arguments_when_it_only_looks_or_renders(role: str) -> None:
     specs = read(role, "meta/argument_specs.yml")["argument_specs"]
     assert specs["preflight"]["options"] == specs["main"]["options"]
+    assert specs["render"]["options"] == specs["main"]["options"]
+
+
+def test_what_is_applied_and_what_is_rendered_are_one_list(role: str) -> None:
+    assert f"_{role}_manifests" in read(role, "vars/main.yml")
+    assert f"_{role}_manifests" in (ROLES.parent / "playbooks/tasks/render_profile.yml").read_text()
+    preflight = (ROLES / role / "tasks/preflight.yml").read_text()
+    assert "include_tasks: render.yml" in preflight
+    assert f'definition: "{{{{ _{role}_manifests' in preflight
 
 
 def test_defaults_are_what_the_argument_specs_say(role: str) -> None:
@@ -79,6 +89,10 @@ def test_every_variable_is_read(role: str) -> None:
 
 
 def test_private_variables_are_read(role: str) -> None:
-    files = [*(ROLES / role / "tasks").glob("*.yml"), ROLES / role / "vars/main.yml", *(ROLES.parent / "playbooks").glob("*.yml")]
+    files = [
+        *(ROLES / role / "tasks").glob("*.yml"),
+        ROLES / role / "vars/main.yml",
+        *(ROLES.parent / "playbooks").rglob("*.yml"),
+    ]
     text = "\n".join(file.read_text() for file in files)
     assert [name for name in read(role, "vars/main.yml") if len(re.findall(rf"\b{name}\b", text)) < 2] == []

@@ -4,7 +4,8 @@
 """The figures of a cluster in PromQL: what is recorded, and what is asked for where nothing is.
 
 Each figure builds on others, which it names in angle brackets. Recorded, such a name stands for the series that a rule before it
-has made; asked for at once, for the expression itself. So there is one definition of each.
+has made; asked for at once, for the expression itself. So there is one definition of each. Recorded series have a label
+``resource`` that the others lack: what stands beside each other in an ``or`` is told apart ``on`` labels that both have.
 
 What the series of kube-state-metrics have against whoever adds them up, and what is done about it here:
 
@@ -169,7 +170,7 @@ def _nodes(s: Sources) -> Iterator[tuple[str, Figure]]:
             f"""
             (
               sum by {at} (<pod_gpus>) * on {at} group_left (pool) group by {s.by("node, pool")} (<node_gpus>)
-              or
+              or on {at}
               <node_gpus> * 0
             )
             and on {c} <pods_told>
@@ -186,7 +187,7 @@ def _nodes(s: Sources) -> Iterator[tuple[str, Figure]]:
             "node:gpuops_reclaimable:group",
             f"""
             group by {s.by("pool, node")} (
-              (<node_gpus> >= on {at} {capacity})
+              (<node_gpus> >= on {at} group_left () {capacity})
               unless on {at} ({busy} and on {s.by(POD)} ({active} == 1))
             )
             and on {c} <pods_told>
@@ -269,7 +270,7 @@ def _pools(settings: MonitoringSettings) -> Iterator[tuple[str, Figure]]:
     )
     yield (
         "pool_reclaimable",
-        Figure("pool:gpuops_reclaimable:count", f"count by {by} (<node_reclaimable>)\nor\n<pool_free> * 0"),
+        Figure("pool:gpuops_reclaimable:count", f"count by {by} (<node_reclaimable>)\nor on {by}\n<pool_free> * 0"),
     )
     k = settings.fragmentation_size
     yield (
@@ -334,7 +335,7 @@ def _waiting(s: Sources) -> Iterator[tuple[str, Figure]]:
               and on {pod} (<pod_unschedulable> <= on {c} group_left () max by {c} (<pool_free>))
             )
             and on {c} (<blocked_pods> > 0)
-            or
+            or on {c}
             <blocked_pods> * 0
             """,
         ),
@@ -347,7 +348,7 @@ def _waiting(s: Sources) -> Iterator[tuple[str, Figure]]:
             "cluster:gpuops_pods_not_ready:count",
             f"""
             count by {c} (max by {pod} (<pod_gpus>) and on {pod} ({bound} == 1) unless on {pod} ({ready} == 1))
-            or
+            or on {c}
             <pods> * 0
             """,
         ),

@@ -81,8 +81,8 @@ def alerts(settings: MonitoringSettings) -> Iterator[Alert]:
         settings.blocked_for,
         "warning",
         "{{ $value }} pods of {{ $labels.size }} GPUs wait while pool {{ $labels.pool }} has GPUs enough, on no single node",
-        "Pool {{ $labels.pool }}<where> has at least {{ $labels.size }} GPUs free in all and no node with as many. Tidying up would "
-        "place pods that ask for {{ $labels.size }}.",
+        "Pool {{ $labels.pool }}<where> has at least {{ $labels.size }} GPUs free in all and no node with as many. Tidying up "
+        "would place pods that ask for {{ $labels.size }}.",
     )
     yield Alert(
         "GPUEvictionStorm",
@@ -160,8 +160,8 @@ def _budget(settings: MonitoringSettings) -> Alert:
         settings.budget_for,
         "warning",
         "Budget {{ $labels.namespace }}/{{ $labels.poddisruptionbudget }} allows no disruption",
-        "The PodDisruptionBudget {{ $labels.namespace }}/{{ $labels.poddisruptionbudget }}<where> has let none of its pods go for "
-        f"{settings.budget_for}. No GPU pod that it covers can be moved.",
+        "The PodDisruptionBudget {{ $labels.namespace }}/{{ $labels.poddisruptionbudget }}<where> has let none of its pods go "
+        f"for {settings.budget_for}. No GPU pod that it covers can be moved.",
     )
 
 
@@ -184,8 +184,8 @@ def _blind(settings: MonitoringSettings) -> Alert:
         settings.blind_for,
         "warning",
         "GPUs are not monitored: {{ $labels.problem }}",
-        f"Of {settings.resource_name}<where>, {{{{ $labels.problem }}}}. The other alerts are silent meanwhile, and that does not mean "
-        "that all is well.",
+        f"Of {settings.resource_name}<where>, {{{{ $labels.problem }}}}. The other alerts are silent meanwhile, which does not "
+        "mean that all is well.",
     )
 
 

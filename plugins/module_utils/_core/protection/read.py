@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InputError
+from ..gitops.keepers import keeper
 from ..kube.decode import decode, namesake, objects
 from ..kube.model import Cluster, Pod
 from ..kube.selectors import LabelSelector, label_selector
@@ -30,14 +31,6 @@ OWN_LABELS = {
 TEMPLATED = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "DaemonSet")
 """Kinds that are read and whose template may be changed."""
 
-# Who keeps an object elsewhere and would undo a change of it: label or annotation, and what to call it.
-_KEEPERS = {
-    "argocd.argoproj.io/tracking-id": "Argo CD",
-    "argocd.argoproj.io/instance": "Argo CD",
-    "kustomize.toolkit.fluxcd.io/name": "Flux",
-    "helm.toolkit.fluxcd.io/name": "Flux",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Controller:
@@ -52,7 +45,7 @@ class Controller:
         replicas: How many pods it wants; None where the kind has no such number.
         above: Whether another object made it.
         rolls: Whether a change of its template replaces the pods by itself.
-        kept: Who keeps it elsewhere, or "".
+        kept: The GitOps tool that keeps it, or "".
     """
 
     kind: str
@@ -245,7 +238,7 @@ def _controller(raw: Raw) -> Controller:
         above=any(each.get("controller") for each in meta.get("ownerReferences") or ()),
         rolls=kind not in ("ReplicaSet", "ReplicationController") and strategy != "OnDelete",
         paused=bool(spec.get("paused")),
-        kept=next((keeper for key, keeper in _KEEPERS.items() if key in own or key in labels), ""),
+        kept=keeper(meta).tool,
     )
 
 

@@ -11,7 +11,19 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.gpuops.defrag.plugins.filter import audit_nodes_csv, audit_page, audit_table, plan_page, plan_table
+from ansible_collections.gpuops.defrag.plugins.filter import (
+    audit_nodes_csv,
+    audit_page,
+    audit_table,
+    fleet_page,
+    fleet_table,
+    plan_page,
+    plan_table,
+)
+from ansible_collections.gpuops.defrag.plugins.filter import fleet as fleet_door
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.fleet import fleet
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.fleet import fleet_table as table_of_fleet
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.fleet_page import fleet_page as page_of_fleet
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.nodes import audit_nodes_csv as nodes
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.page import audit_page as page
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.report.plan_page import plan_page as page_of_plan
@@ -22,6 +34,7 @@ from ansible_collections.gpuops.defrag.tests.unit.plugins.module_utils._core.rep
 
 AUDIT = audited(["8: 4+1"] * 10, pod("big", 8), gpu_hour_price=2.0)
 PLAN = simple()
+FLEET = fleet({"eu": AUDIT}, {"us": "no answer"})
 Filter = tuple[Callable[..., str], Callable[..., str], dict[str, Any], str]
 FILTERS: dict[str, Filter] = {
     name: (door.FilterModule().filters()[name], core, given, wanted)
@@ -29,6 +42,8 @@ FILTERS: dict[str, Filter] = {
         ("audit_nodes_csv", audit_nodes_csv, nodes, AUDIT, "gpu_fragmentation_info"),
         ("audit_page", audit_page, page, AUDIT, "gpu_fragmentation_info"),
         ("audit_table", audit_table, table, AUDIT, "gpu_fragmentation_info"),
+        ("fleet_page", fleet_page, page_of_fleet, FLEET, "the filter fleet"),
+        ("fleet_table", fleet_table, table_of_fleet, FLEET, "the filter fleet"),
         ("plan_page", plan_page, page_of_plan, PLAN, "gpu_defrag_plan"),
         ("plan_table", plan_table, table_of_plan, PLAN, "gpu_defrag_plan"),
     )
@@ -62,7 +77,7 @@ def test_lazy_and_tagged_values_give_the_same_in_plain_text(name: str) -> None:
     assert not isinstance(shown, Tagged)
 
 
-@pytest.mark.parametrize("name", ["audit_page", "plan_page"])
+@pytest.mark.parametrize("name", ["audit_page", "fleet_page", "plan_page"])
 def test_a_page_takes_a_title(name: str) -> None:
     door, _core, given, _wanted = FILTERS[name]
     assert "<title>Production</title>" in door(given, title=Tagged("Production"))
@@ -92,3 +107,11 @@ def test_anything_else_is_refused_with_what_is_wanted(name: str, given: Any, wor
 def test_one_result_is_not_taken_for_the_other(name: str, other: dict[str, Any]) -> None:
     with pytest.raises(AnsibleFilterError, match=f"^{name}: wants .*; this has no "):
         FILTERS[name][0](other)
+
+
+def test_a_fleet_is_summed_up_and_what_is_no_audit_refused() -> None:
+    door = fleet_door.FilterModule().filters()["fleet"]
+    assert door(lazy({"eu": AUDIT}), unknown=lazy({"us": "no answer"})) == FLEET
+    for given, words in (([], "audits: wants a mapping"), ({"eu": {}}, "'blocked_pods'"), ({"eu": None}, "NoneType")):
+        with pytest.raises(AnsibleFilterError, match=words):
+            door(given)

@@ -15,6 +15,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._actions import Answ
 from ansible_collections.gpuops.defrag.plugins.module_utils._carry_out import Manner, Outcome, StoppedError, carry_out
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.measures import AuditOptions
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution import surge
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.breaker import PAUSE, Bounds
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.order import Move, Order, read_order
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.reclaim import LABEL
@@ -671,5 +672,30 @@ def test_where_another_pod_went_the_old_one_has_not_moved_and_its_deletion_costs
     assert (outcome.verdict, outcome.evicted) == ("StalePlan", [])
     assert outcome.reasons[0]["reason"] == "MakeBeforeBreakUndone"
     assert "still there" in outcome.message
+    assert cluster.least["solo"] == 1
+    check_whole(cluster)
+
+
+def test_a_new_pod_that_the_controller_keeps_in_place_of_the_old_one_costs_no_less_than_others() -> None:
+    cluster = single(heeds_taints=False)
+    for name in ("n3", "n4"):
+        cluster.add(name)  # The roomiest: so there it goes.
+    made = order(cluster, **SOLO)
+    hands = Hands(cluster)
+    scale, least = hands.scale, surge.CHEAPEST
+
+    def late(namespace: str, name: str, was: int, to: int) -> bool:
+        marked = next((p for p in cluster.of(name) if p["metadata"].get("annotations", {}).get(surge.COST) == least), None)
+        if to < was and marked:
+            del marked["metadata"]["annotations"][surge.COST]
+        answer = scale(namespace, name, was, to)
+        if to < was and marked:
+            marked["metadata"]["annotations"][surge.COST] = least
+        return answer
+
+    hands.scale = late  # type: ignore[method-assign]
+    outcome = carry_out(hands, made, BRISK)
+    assert outcome.verdict == "Strays"
+    assert "is still there" in outcome.message
     assert cluster.least["solo"] == 1
     check_whole(cluster)

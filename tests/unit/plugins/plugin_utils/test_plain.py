@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 
 from ansible_collections.gpuops.defrag.plugins.plugin_utils.plain import plain
@@ -22,8 +23,8 @@ def test_tuples_become_lists() -> None:
 
 
 def test_what_the_controller_passes_loses_its_tags_and_is_rendered() -> None:
-    given = {"a": [trust_as_template("{{ 1 + 1 }}"), trust_as_template("text")]}
+    given = {"a": [trust_as_template("{{ 1 + 1 }}"), trust_as_template("text"), DataLoader().load("600")]}
     lazy = Templar(variables={"given": given}).template(trust_as_template("{{ given }}"))
     made = plain(lazy)
-    assert made == {"a": [2, "text"]}
-    assert [type(made), type(made["a"]), type(made["a"][1])] == [dict, list, str]
+    assert made == {"a": [2, "text", 600]}
+    assert [type(made), type(made["a"]), type(made["a"][1]), type(made["a"][2])] == [dict, list, str, int]

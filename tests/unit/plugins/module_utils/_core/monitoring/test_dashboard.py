@@ -1,0 +1,69 @@
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
+
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.dashboard import WIDTH, dashboard, queries
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.rules import rule_groups
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.settings import MonitoringSettings
+
+FOUND = dashboard(MonitoringSettings(gpu_hour_price=3, cluster_label="k8s_cluster"))
+
+
+def test_it_belongs_to_no_installation() -> None:
+    assert "id" not in FOUND
+    assert "__inputs" not in FOUND
+    assert FOUND["uid"] == "gpuops-defrag"
+    datasources = {json.dumps(panel["datasource"]) for panel in FOUND["panels"] if panel["type"] != "row"}
+    assert datasources == {json.dumps({"type": "prometheus", "uid": "${datasource}"})}
+    assert [variable["name"] for variable in FOUND["templating"]["list"]] == ["datasource", "cluster", "pool"]
+
+
+def test_grafana_knows_every_field_of_it() -> None:
+    """Read into the types of Grafana's schema and written again, nothing of it is lost."""
+    read = JSONEncoder(sort_keys=True).encode(Dashboard.from_json(json.loads(json.dumps(FOUND))))
+    assert lacks(FOUND, json.loads(read)) == []
+
+
+def lacks(wanted: Any, found: Any, path: str = "") -> list[str]:
+    """Paths of what is not there, or differs; what is there besides are defaults."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return [flaw for key, value in wanted.items() for flaw in lacks(value, found.get(key), f"{path}/{key}")]
+    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        return [flaw for number, pair in enumerate(zip(wanted, found, strict=True)) for flaw in lacks(*pair, f"{path}[{number}]")]
+    return [] if wanted == found else [path]
+
+
+def test_panels_have_ids_of_their_own_and_lie_side_by_side() -> None:
+    assert len({panel["id"] for panel in FOUND["panels"]}) == len(FOUND["panels"])
+    taken: set[tuple[int, int]] = set()
+    for panel in FOUND["panels"]:
+        place = panel["gridPos"]
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+        assert not cells & taken, panel["title"]
+        assert max(x for x, _y in cells) < WIDTH
+        taken |= cells
+
+
+def test_every_query_looks_at_the_chosen_clusters() -> None:
+    assert queries(FOUND)
+    assert [query for query in queries(FOUND) if 'k8s_cluster=~"$cluster"' not in query] == []
+    assert [query for query in queries(FOUND) if "pool:" in query and 'pool=~"$pool"' not in query] == []
+
+
+def test_it_asks_for_what_is_recorded() -> None:
+    recorded = {rule["record"] for rule in rule_groups(MonitoringSettings())["groups"][0]["rules"]}
+    asked = {name for query in queries(FOUND) for name in recorded if f"{name}{{" in query}
+    assert {query for query in queries(FOUND) if ":gpuops_" in query and not any(f"{name}{{" in query for name in asked)} == set()
+
+
+def test_without_a_price_there_is_no_cost() -> None:
+    assert "Cost" in [panel["title"] for panel in FOUND["panels"]]
+    assert "Cost" not in [panel["title"] for panel in dashboard(MonitoringSettings())["panels"]]
+    assert any(query.endswith("* 2190") for query in queries(FOUND))
