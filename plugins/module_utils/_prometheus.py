@@ -196,6 +196,7 @@ class Prometheus:
             url = f"{url}?{parameters}"
         deadline, wait = time.monotonic() + self.patience, FIRST_WAIT
         while True:
+            pause = wait
             try:
                 with self._opener.open(Request(url, data=body, headers=self._headers), timeout=self.timeout) as answer:
                     return self._parsed(answer.read())
@@ -207,7 +208,7 @@ class Prometheus:
                     raise UnansweredError(told) from None
             except (OSError, http.client.HTTPException) as error:
                 reason = error.reason if isinstance(error, URLError) else error
-                told, pause = self._scrubbed(f"{self.url} cannot be reached: {reason}"), wait
+                told = self._scrubbed(f"{self.url} cannot be reached: {reason}")
                 if isinstance(reason, ssl.SSLError):
                     advice = "give prometheus_ca_cert, prometheus_client_cert, or check the address"
                     raise UnansweredError(f"{told}; {advice}") from None

@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.utils.unsafe_proxy import wrap_var
 
 from ..module_utils._core.errors import InputError
 from ..module_utils._core.monitoring.settings import MonitoringSettings, settings_of
@@ -42,6 +43,8 @@ def rendered(name: str, render: Callable[[MonitoringSettings], dict[str, Any]], 
             raise AnsibleFilterError(f"{name}: {'; '.join(checked.error_messages)}")
         given |= {key: value for key, value in checked.validated_parameters.items() if key in given}
     try:
-        return render(settings_of(given))
+        # The templates in it are Prometheus' and Grafana's: before ansible-core 2.19 they would be taken for Ansible's.
+        found: dict[str, Any] = wrap_var(render(settings_of(given)))
+        return found
     except InputError as error:
         raise AnsibleFilterError(f"{name}: {error}") from error

@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.gpuops.defrag.plugins.filter.grafana_dashboard import grafana_dashboard
+from ansible_collections.gpuops.defrag.plugins.filter.prometheus_rules import prometheus_rules
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/gpu200-1.json.gz"
 PROGRAMS = os.environ.get("ANSIBLE_PROGRAMS", ".venv/bin")
@@ -115,3 +118,19 @@ def test_a_snapshot_of_the_example_measures_the_same_and_is_written_once(tmp_pat
     assert result(second)["changed"] is False
     whole, kept = (result(ad_hoc("gpu_fragmentation_info", f"src={src}"))["fragmentation"] for src in (EXAMPLE, snapshot))
     assert kept == whole
+
+
+def test_rules_and_dashboard_are_written_without_a_cluster_and_keep_their_templates(tmp_path: Path) -> None:
+    files = {"monitoring_rules": "none", "monitoring_dashboard": "none", "monitoring_output": str(tmp_path / "rules")}
+    playbook = tmp_path / "playbook.yml"
+    roles = [{"role": "gpuops.defrag.monitoring", "vars": files}]
+    playbook.write_text(json.dumps([{"hosts": "localhost", "connection": "local", "gather_facts": False, "roles": roles}]))
+    first, second = (ansible("ansible-playbook", str(playbook)) for run in ("first", "second"))
+    assert first.returncode == 0, said(first)
+    assert (changed(first), changed(second)) == (2, 0)
+    rules = yaml.safe_load((tmp_path / "rules/gpuops-defrag.rules.yml").read_text())
+    board = json.loads((tmp_path / "rules/gpuops-defrag.dashboard.json").read_text())
+    assert rules == prometheus_rules(
+        {"runbook_url": rules["groups"][1]["rules"][0]["annotations"]["runbook_url"].partition("#")[0]}
+    )
+    assert board == grafana_dashboard({})
