@@ -44,7 +44,9 @@ options:
     choices: [eviction, descheduler]
     default: eviction
   ready_timeout:
-    description: How long a pod may take from when it was made until it is Ready. Longer than the longest cold start.
+    description:
+      - How long a pod may take from when it was made until it is Ready. Longer than the longest cold start.
+      - One that fails and is made anew each time has twice as long, from when the old pod left.
     type: str
     default: 10m
   evict_timeout:
