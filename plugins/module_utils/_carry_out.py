@@ -470,7 +470,7 @@ class _Execution:
         self._note_evicted(waiting)
         for flight in waiting.values():
             self._kept(run, flight, stop[0], stop[1], stop[0])
-        return False
+        return whole and not waiting
 
     def _note_evicted(self, waiting: dict[str, Flight]) -> None:
         """Take out those that the descheduler has evicted."""

@@ -583,6 +583,7 @@ def test_a_pod_that_the_descheduler_evicts_at_the_last_moment_is_followed() -> N
     hands.mark_pod = last  # type: ignore[method-assign]
     outcome = carry_out(hands, order(cluster), replace(BRISK, actuator="descheduler"))
     assert cluster.evictions == len(outcome.evicted) == len(outcome.landed) > 0
+    assert outcome.message == "wave 1 of 2 is carried out"
     check_whole(cluster)
 
 
