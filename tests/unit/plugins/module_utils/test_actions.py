@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._actions import LiveActions
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.order import Move
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import epoch
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.live.actions import LiveActions
 from ansible_collections.gpuops.defrag.plugins.module_utils._kubernetes import RefusedError
 from ansible_collections.gpuops.defrag.tests.unit.builders import Object
 
@@ -76,9 +76,9 @@ def test_a_run_goes_on_only_with_the_lease_and_gives_it_back(server: Any, holder
     actions = LiveActions(server, "kube-system")
     found = actions.lock()
     assert found == holder
-    assert (server.spec["holderIdentity"] == actions.holder) == (found is None)
+    assert (server.spec["holderIdentity"] == actions.lease.holder) == (found is None)
     actions.release()
-    assert server.spec["holderIdentity"] != actions.holder
+    assert server.spec["holderIdentity"] != actions.lease.holder
 
 
 def test_it_ends_before_the_next_eviction_once_the_process_is_gone_for_which_it_runs() -> None:

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._actions import Answer, Leaving
-from ansible_collections.gpuops.defrag.plugins.module_utils._carry_out import Manner, Outcome, StoppedError, carry_out
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.measures import AuditOptions
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution import surge
@@ -25,6 +23,10 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.evictable
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.options import PlanOptions
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.plan import plan
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.schedule import Limits
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.actions import Answer, Leaving
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.manner import Manner
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.outcome import Outcome, StoppedError
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.run import carry_out
 from ansible_collections.gpuops.defrag.plugins.module_utils._kubernetes import RefusedError
 from ansible_collections.gpuops.defrag.tests.unit.make_believe import Hands, KilledError, MakeBelieve, Mortal
 
