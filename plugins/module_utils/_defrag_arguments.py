@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ._arguments import node_selector, seconds_of
-from ._carry_out import Manner
 from ._core.errors import InputError
 from ._core.execution.breaker import Bounds
+from ._execution.manner import Manner
 from ._kubernetes import LIVE_ARGUMENTS
 from ._plan_arguments import surging
 from ._prometheus import Prometheus

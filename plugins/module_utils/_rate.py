@@ -5,12 +5,9 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ._actions import KEY as MOVES
-from ._actions import NAME, recall, remember
 from ._core.audit.measures import AuditOptions
 from ._core.errors import InputError
 from ._core.execution import record
@@ -20,6 +17,9 @@ from ._core.rate.law import Decision, State, decide, read_state
 from ._core.rate.observe import observe
 from ._core.rate.readings import Guard, Readings
 from ._core.rate.series import Sample, guard, with_answers
+from ._execution.live.memory import KEY as MOVES
+from ._execution.live.memory import recall, remember
+from ._execution.live.objects import NAME, clock
 from ._kubernetes import TUNING, Live
 from ._prometheus import Prometheus, UnansweredError
 from ._rate_arguments import Law, Watch
@@ -98,12 +98,12 @@ def tick(live: Live, namespace: str, law: Law, audit: AuditOptions, questions: Q
     system = live.send("get", "/api/v1/namespaces/kube-system")
     annotations = {where: found["metadata"], "Namespace kube-system": system["metadata"]}
     asked = paused({name: meta.get("annotations") or {} for name, meta in annotations.items()})
-    answers, guards = _ask(questions, _now(live))
+    answers, guards = _ask(questions, clock(live))
     cluster = live.read(TUNING, lambda documents: decode(documents, source=live.name, now=live.now, live=True))
     readings = observe(cluster, audit, moves, state.judged if state else 0.0)
     for name in ("evictions", "strays", "unready") if lost else ():
         readings = readings.without(name, lost)
-    now = _now(live)
+    now = clock(live)
     readings = with_answers(replace(readings, paused=asked, guards=guards), answers, questions.own, now)
     decision = decide(readings, law.bounds, state, now, interval=law.interval)
     after = json.dumps(decision.state.plain(), sort_keys=True, separators=(",", ":"))
@@ -118,10 +118,6 @@ def keep(live: Live, namespace: str, found: Tick) -> None:
     """
     if found.changed:
         remember(live, namespace, KEY, found.after)
-
-
-def _now(live: Live) -> float:
-    return time.time() if live.now is None else live.now
 
 
 def _ask(questions: Questions, now: float) -> tuple[dict[str, Sequence[Sample] | str], tuple[Guard, ...]]:

@@ -44,7 +44,9 @@ options:
     choices: [eviction, descheduler]
     default: eviction
   ready_timeout:
-    description: How long a pod may take from when it was made until it is Ready. Longer than the longest cold start.
+    description:
+      - How long a pod may take from when it was made until it is Ready. Longer than the longest cold start.
+      - One that fails and is made anew each time has twice as long, from when the old pod left.
     type: str
     default: 10m
   evict_timeout:
@@ -314,8 +316,6 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._actions import LiveActions
-from ansible_collections.gpuops.defrag.plugins.module_utils._carry_out import StoppedError, as_result, carry_out, diff_of
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.order import read_order
 from ansible_collections.gpuops.defrag.plugins.module_utils._defrag_arguments import (
@@ -325,6 +325,9 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._defrag_arguments im
     pause_of,
     plan_of,
 )
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.live.actions import LiveActions
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.outcome import StoppedError, as_result, diff_of
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.run import carry_out
 from ansible_collections.gpuops.defrag.plugins.module_utils._kubernetes import RefusedError, connect
 from ansible_collections.gpuops.defrag.plugins.module_utils._protect import protect
 

@@ -441,9 +441,9 @@ plan:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._actions import cooling
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.plan import plan
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.live.memory import cooling
 from ansible_collections.gpuops.defrag.plugins.module_utils._plan_arguments import PLAN_ARGUMENTS, plan_params
 from ansible_collections.gpuops.defrag.plugins.module_utils._source import EVERYTHING, SOURCE_ARGUMENTS, Live, open_source
 

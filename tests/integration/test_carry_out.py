@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.gpuops.defrag.plugins.module_utils import _actions
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.live import actions, lease
 from ansible_collections.gpuops.defrag.plugins.modules import gpu_defrag, gpu_defrag_plan
 from ansible_collections.gpuops.defrag.tests.cluster import fleet
 from ansible_collections.gpuops.defrag.tests.cluster.api import Api, ApiError, Object, all_at_once
@@ -54,7 +54,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_actions, "LEASE_SECONDS", SOON)
+    monkeypatch.setattr(lease, "LEASE_SECONDS", SOON)
 
 
 @pytest.fixture
@@ -390,14 +390,14 @@ def test_an_eviction_that_stays_forbidden_is_given_up(
     plane: ControlPlane, api: Api, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = made(plane, capsys)
-    read = _actions.LiveActions.read
+    read = actions.LiveActions.read
 
-    def late(actions: Any) -> Any:
-        found = read(actions)
+    def late(live: Any) -> Any:
+        found = read(live)
         forbid(api, plan)
         return found
 
-    monkeypatch.setattr(_actions.LiveActions, "read", late)
+    monkeypatch.setattr(actions.LiveActions, "read", late)
     found = carry_out(plane, capsys, plan, evict_timeout="3s")
     assert (found["verdict"], found["evicted"]) == ("BudgetExhausted", [])
     assert "disruption budget" in found["reasons"][0]["detail"]

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._actions import Answer, LeaseLostError, Leaving
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.cluster.layout import Layout
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.cluster.scheduling import Fit
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
@@ -19,6 +18,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.stee
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.surge import COST, Deployment
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import decode, epoch
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.model import Cluster, Pod
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.actions import Answer, LeaseLostError, Leaving
 from ansible_collections.gpuops.defrag.tests.unit.builders import GPU, Object, budget, node, pod, workload
 
 START = epoch("2026-11-30T12:00:00Z")

@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 from ansible.module_utils import basic
 
-from ansible_collections.gpuops.defrag.plugins.module_utils import _actions
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.live import lease
 
 SOON = 3
 """Seconds until the Lease of a run that was killed runs out."""
@@ -47,7 +47,7 @@ def main(name: str, arguments: str) -> None:
         name: Of the module.
         arguments: As JSON.
     """
-    _actions.LEASE_SECONDS = SOON
+    lease.LEASE_SECONDS = SOON
     module = import_module(f"ansible_collections.gpuops.defrag.plugins.modules.{name}")
     passed: dict[str, Any] = {
         "_ANSIBLE_ARGS": json.dumps({"ANSIBLE_MODULE_ARGS": json.loads(arguments)}).encode(),

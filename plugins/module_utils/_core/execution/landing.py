@@ -72,7 +72,8 @@ def landings(run: Run, pods: Iterable[Pod], now: float, timeout: float) -> list[
         run: The wave.
         pods: All pods of its moves' namespaces, as they are now.
         now: Seconds since 1970.
-        timeout: Seconds that a pod may take until it is Ready, counted from when it came.
+        timeout: Seconds that a pod may take until it is Ready, counted from when it came. One that fails and is made anew
+            each time has twice as long, counted from when the old one left.
     """
     flights = run.flights
     listed = list(pods)
@@ -115,7 +116,7 @@ def _landing(
     if old is not None and not old.terminating and old.active and not surging:
         return Landing(flight, Status.STAYS)
     since = flight.since if new is None or new.created is None else max(flight.since, new.created)
-    late = now - since >= timeout
+    late = now - since >= timeout or now - flight.since >= 2 * timeout
     if new is None:
         return Landing(flight, Status.LOST if late else Status.WAITING)
     if not new.node:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._carry_out import Manner, Outcome, as_result, carry_out, diff_of
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.breaker import Bounds
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.order import read_order
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.options import PlanOptions
@@ -22,6 +21,9 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._defrag_arguments im
     manner_of,
     plan_of,
 )
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.manner import Manner
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.outcome import Outcome, as_result, diff_of
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.run import carry_out
 from ansible_collections.gpuops.defrag.plugins.module_utils._prometheus_arguments import PROMETHEUS_ARGUMENTS
 from ansible_collections.gpuops.defrag.plugins.modules import gpu_defrag
 from ansible_collections.gpuops.defrag.tests.unit.builders import node

@@ -89,6 +89,14 @@ def test_time_is_counted_from_when_the_new_pod_was_made() -> None:
     assert one(late, timeout=10).status == Status.TIMED_OUT
 
 
+def test_one_that_is_made_anew_for_ever_is_given_up_after_twice_the_time() -> None:
+    anew = new("a", "n2", ready=False, created="2026-11-30T12:00:59Z")
+    assert one(anew, timeout=16).status == Status.BOUND
+    assert one(anew, timeout=15).status == Status.TIMED_OUT
+    assert one(anew, timeout=15, of=flight(replicas=1)).status == Status.TIMED_OUT
+    assert one(new("a", "n2", created="2026-11-30T12:00:59Z"), timeout=15).status == Status.READY
+
+
 @pytest.mark.parametrize(
     ("by", "left"), [(None, NOW - 30), ("12:30:00", NOW), ("12:00:45", NOW - 15), ("12:00:20", NOW - 30)], ids=str
 )

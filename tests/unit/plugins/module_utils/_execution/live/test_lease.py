@@ -1,18 +1,16 @@
 # Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What only a live cluster's actions know: the Lease where answers are lost and others come between, and who wants the run."""
+"""The Lease, where answers are lost and others come between."""
 
 from __future__ import annotations
 
 import copy
-import subprocess
 from typing import Any
 
 import pytest
 
-from ansible_collections.gpuops.defrag.plugins.module_utils._actions import LiveActions
-from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.order import Move
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import epoch
+from ansible_collections.gpuops.defrag.plugins.module_utils._execution.live.lease import Lease
 from ansible_collections.gpuops.defrag.plugins.module_utils._kubernetes import RefusedError
 from ansible_collections.gpuops.defrag.tests.unit.builders import Object
 
@@ -31,8 +29,6 @@ class Server:
     """
 
     name, now = "a server", epoch(NOON)
-    broke = None
-    patience = 0.0
 
     def __init__(self, spec: Object | None = None, *, lost: bool = False, between: tuple[Object, ...] = ()) -> None:
         self.spec, self.version, self.lost, self.between = copy.deepcopy(spec), 1, lost, list(between)
@@ -73,19 +69,9 @@ LEASES: dict[str, tuple[Server, str | None]] = {
 
 @pytest.mark.parametrize(("server", "holder"), LEASES.values(), ids=LEASES)
 def test_a_run_goes_on_only_with_the_lease_and_gives_it_back(server: Any, holder: str | None) -> None:
-    actions = LiveActions(server, "kube-system")
-    found = actions.lock()
+    lease = Lease(server, "kube-system")
+    found = lease.take()
     assert found == holder
-    assert (server.spec["holderIdentity"] == actions.holder) == (found is None)
-    actions.release()
-    assert server.spec["holderIdentity"] != actions.holder
-
-
-def test_it_ends_before_the_next_eviction_once_the_process_is_gone_for_which_it_runs() -> None:
-    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as process:
-        actions = LiveActions(Server(), "kube-system", while_pid=process.pid)  # type: ignore[arg-type]
-        actions.wait(0)
-    with pytest.raises(SystemExit, match=f"process {process.pid} is gone"):
-        actions.wait(0)
-    with pytest.raises(SystemExit):
-        actions.evict(Move("ns", "p", "u", "", 1, "n1", "n2"), None)
+    assert (server.spec["holderIdentity"] == lease.holder) == (found is None)
+    lease.release()
+    assert server.spec["holderIdentity"] != lease.holder
