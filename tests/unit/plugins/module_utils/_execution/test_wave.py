@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.execution.record import read_state
 from ansible_collections.gpuops.defrag.plugins.module_utils._execution.run import carry_out
 from ansible_collections.gpuops.defrag.tests.unit.make_believe import Hands
 from ansible_collections.gpuops.defrag.tests.unit.plugins.module_utils._execution.fleets import (
