@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -14,11 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+from ansible_collections.gpuops.defrag.tests.integration.environment import ENVIRONMENT, PROGRAMS, ROOT
+
 EXAMPLE = ROOT / "examples/gpu200-1.json.gz"
-PROGRAMS = os.environ.get("ANSIBLE_PROGRAMS", ".venv/bin")
-# Nothing but what every shell has: no variable of ours, none of Ansible's.
-ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | {"LANG": "C.UTF-8"}
 
 
 def ansible(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
