@@ -10,7 +10,7 @@ COMPILE := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
-$(STAMP): tests/tools/setup.sh $(LOCKED)
+$(STAMP): tests/tools/setup.sh tests/tools/collections.sh $(LOCKED)
 	@tests/tools/setup.sh
 
 system:
@@ -58,6 +58,9 @@ lock: $(STAMP)  ## lock the newest development dependencies
 	@$(COMPILE) --group dev --output-file requirements-dev.txt
 	@$(COMPILE) --group collections --no-deps --output-file requirements-collections.txt
 	@$(COMPILE) --group oldest --output-file requirements-oldest.txt
+	@$(COMPILE) --group oldest-collections --no-deps --output-file requirements-oldest-collections.txt
+	@$(COMPILE) --group core-2-19 --output-file requirements-core-2-19.txt
+	@$(COMPILE) --group core-2-20 --output-file requirements-core-2-20.txt
 
 clean:  ## remove what make made
 	rm -rf .venv build

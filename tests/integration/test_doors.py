@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -16,12 +15,9 @@ import yaml
 
 from ansible_collections.gpuops.defrag.plugins.filter.grafana_dashboard import grafana_dashboard
 from ansible_collections.gpuops.defrag.plugins.filter.prometheus_rules import prometheus_rules
+from ansible_collections.gpuops.defrag.tests.integration.environment import ENVIRONMENT, PROGRAMS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/gpu200-1.json.gz"
-PROGRAMS = os.environ.get("ANSIBLE_PROGRAMS", ".venv/bin")
-# Nothing but what every shell has: no variable of ours, none of Ansible's.
-ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | {"LANG": "C.UTF-8"}
 
 
 def ansible(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -18,9 +17,8 @@ from ansible_collections.gpuops.defrag.tests.cluster import fleet
 from ansible_collections.gpuops.defrag.tests.cluster.descheduler import copy_chart
 from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane
 from ansible_collections.gpuops.defrag.tests.cluster.programs import programs
+from ansible_collections.gpuops.defrag.tests.integration.environment import ENVIRONMENT, PROGRAMS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | {"LANG": "C.UTF-8"}
 PLAYBOOKS = ("audit", "plan", "deploy", "reconcile", "defragment", "uninstall")
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
 Hosts = dict[str, dict[str, Any]]
@@ -74,7 +72,7 @@ def run(folder: Path, playbook: str, hosts: Hosts, **variables: Any) -> tuple[st
     inventory = folder / "clusters.yml"
     inventory.write_text(json.dumps({"clusters": {"hosts": hosts}}))
     given = {f"{playbook}_hosts": "clusters", "helm_binary": str(programs() / "helm"), "request_timeout": 5} | variables
-    command = [".venv/bin/ansible-playbook", f"gpuops.defrag.{playbook}", "-i", str(inventory), "-e", json.dumps(given)]
+    command = [f"{PROGRAMS}/ansible-playbook", f"gpuops.defrag.{playbook}", "-i", str(inventory), "-e", json.dumps(given)]
     done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=300)
     recap = dict(re.findall(r"^(\w+) +: .*failed=(\d)", done.stdout, re.MULTILINE))
     assert recap, done.stdout + done.stderr

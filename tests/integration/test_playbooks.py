@@ -13,11 +13,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.gpuops.defrag.tests.integration.environment import ENVIRONMENT, PROGRAMS, ROOT
 from ansible_collections.gpuops.defrag.tests.unit.prometheus_server import PrometheusServer, Says
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = os.environ.get("ANSIBLE_PROGRAMS", ".venv/bin")
-ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | {"LANG": "C.UTF-8"}
 SHOWN = {
     "audit": (
         "Each of the 65 free GPUs is stranded: no 8-GPU pod can use it.",

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -20,11 +19,10 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.profiles impor
 from ansible_collections.gpuops.defrag.tests.cluster.descheduler import copy_chart, run_installed
 from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane
 from ansible_collections.gpuops.defrag.tests.cluster.programs import programs
+from ansible_collections.gpuops.defrag.tests.integration.environment import ENVIRONMENT, PROGRAMS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKS = ROOT / "policies"
-PLAYBOOK = ".venv/bin/ansible-playbook"
-ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | {"LANG": "C.UTF-8"}
+PLAYBOOK = f"{PROGRAMS}/ansible-playbook"
 OVERLAY = """\
 resources: [../balanced]
 patches:

@@ -43,28 +43,9 @@ install_tools() {
     .venv/bin/uv pip install --python .venv/bin/python --require-hashes -r requirements-dev.txt
 }
 
-# kubernetes.core travels inside the wheel of `ansible`: no other server is asked, and nothing else of it is kept.
-unpack_kubernetes_core() {
-    .venv/bin/python -m pip download --no-deps --only-binary :all: --require-hashes -r requirements-collections.txt -d .venv/wheel
-    .venv/bin/python - .venv/wheel/ansible-*.whl .venv/collections <<'PYTHON'
-import sys
-from zipfile import ZipFile
-
-with ZipFile(sys.argv[1]) as wheel:
-    wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.startswith("ansible_collections/kubernetes/core/")])
-PYTHON
-    rm -r .venv/wheel
-}
-
-link_this_collection() {
-    mkdir -p .venv/collections/ansible_collections/gpuops
-    ln -s ../../../.. .venv/collections/ansible_collections/gpuops/defrag
-}
-
 python=$(find_python)
 step "$("$python" -V) at $python" "$python" -m venv --clear .venv
 step 'uv' install_uv
 step 'tools, as locked in requirements-dev.txt' install_tools
-step 'kubernetes.core, from the ansible wheel' unpack_kubernetes_core
-step 'link to this collection' link_this_collection
+step 'kubernetes.core, from the ansible wheel, and a link to this collection' tests/tools/collections.sh requirements-collections.txt .venv/collections
 date >.venv/stamp

@@ -26,6 +26,8 @@ BIN = Path(sys.executable).parent
 HERE = ".venv/collections/ansible_collections/gpuops/defrag"
 COLLECTIONS = ROOT / ".venv/collections"
 TYPED = ("plugins", "tests", "bench")
+DOORS = "tests/integration/test_doors.py"
+OVER_CLUSTERS = "tests/integration/test_fleet.py::test_a_cluster_that_does_not_answer_leaves_the_others_alone"
 CARRYING_OUT = ("tests/integration/test_carry_out.py", "tests/integration/test_defragment.py")
 SCENARIOS = sorted(file.parent.name for file in ROOT.glob("extensions/molecule/*/molecule.yml"))
 
@@ -50,6 +52,22 @@ def molecule(scenario: str) -> Stage:
     return Stage(f"molecule-{scenario}", ("python -m tests.cluster build", test))
 
 
+def older(name: str, tests: str, collections: str = "") -> Stage:
+    """Tests with an older ansible-core, and older collections if a command puts them into a folder."""
+    folder = f"build/{name}"
+    variables = f"ANSIBLE_PROGRAMS={folder}/bin"
+    return Stage(
+        name,
+        (
+            f"uv venv --quiet --clear --python .venv/bin/python {folder}",
+            f"uv pip install --quiet --python {folder}/bin/python --require-hashes -r requirements-{name}.txt",
+            *([f"{collections} {folder}/collections"] if collections else []),
+            f"{variables}{f' ANSIBLE_COLLECTIONS_PATH={folder}/collections' * bool(collections)} "
+            f"pytest --junitxml build/results/{name}.xml {tests}",
+        ),
+    )
+
+
 # The longest first, so that none of them starts when the others are done.
 STAGES = (
     Stage("sanity", (f"python {TOOLS}/sanity.py",), in_copy=True),
@@ -58,15 +76,10 @@ STAGES = (
     pytest("carry-out", " ".join(CARRYING_OUT)),
     pytest("integration", f"tests/integration {' '.join(f'--ignore {file}' for file in CARRYING_OUT)}"),
     *map(molecule, SCENARIOS),
-    # The same with the oldest ansible-core that meta/runtime.yml allows.
-    Stage(
-        "oldest",
-        (
-            "uv venv --quiet --clear --python .venv/bin/python build/oldest",
-            "uv pip install --quiet --python build/oldest/bin/python --require-hashes -r requirements-oldest.txt",
-            "ANSIBLE_PROGRAMS=build/oldest/bin pytest --junitxml build/results/oldest.xml tests/integration/test_doors.py",
-        ),
-    ),
+    # The same with the oldest of everything that README.md promises, over live clusters too; and with what lies between.
+    older("oldest", f"{DOORS} {OVER_CLUSTERS}", "tests/tools/collections.sh requirements-oldest-collections.txt"),
+    older("core-2-19", f"{DOORS} -k 'not ansible_doc'"),
+    *([older("core-2-20", f"{DOORS} -k 'not ansible_doc'")] if sys.version_info >= (3, 12) else []),
     Stage("ansible-lint", ("ansible-lint",), in_copy=True),
     Stage("galaxy", (f"python {TOOLS}/galaxy.py",), in_copy=True),
     Stage("mypy", (f"mypy {' '.join(f'{HERE}/{folder}' for folder in TYPED)}",)),

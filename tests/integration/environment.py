@@ -1,0 +1,14 @@
+# Copyright (c) 2026, gpuops.defrag contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ansible as someone has it who has only run `make setup`; ANSIBLE_PROGRAMS and ANSIBLE_COLLECTIONS_PATH give other versions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = os.environ.get("ANSIBLE_PROGRAMS", ".venv/bin")
+# Nothing but what every shell has: no variable of ours, none of Ansible's but the one that leads to other versions.
+ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH", "ANSIBLE_COLLECTIONS_PATH") if name in os.environ}
+ENVIRONMENT["LANG"] = "C.UTF-8"
