@@ -12,8 +12,8 @@ from ._prometheus import Prometheus
 PREFIX = "prometheus_"
 PROMETHEUS_ARGUMENTS: dict[str, dict[str, Any]] = {
     "prometheus_url": {"type": "str"},
-    # May hold tokens.
-    "prometheus_headers": {"type": "dict", "default": {}, "no_log": True},
+    # Those that are secret are hidden one by one: see _secrets.py.
+    "prometheus_headers": {"type": "dict", "default": {}, "no_log": False},
     "prometheus_token": {"type": "str", "no_log": True},
     "prometheus_username": {"type": "str"},
     "prometheus_password": {"type": "str", "no_log": True},

@@ -165,6 +165,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.descheduler.li
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.descheduler.versions import NEWEST, parse_version, told
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._descheduler import policy_document, policy_file
+from ansible_collections.gpuops.defrag.plugins.module_utils._secrets import hide_secrets
 from ansible_collections.gpuops.defrag.plugins.module_utils._source import EVERYTHING, SOURCE_ARGUMENTS, open_source
 
 ARGUMENTS = {
@@ -184,6 +185,7 @@ def main() -> None:
         required_one_of=[("policy", "policy_file")],
         supports_check_mode=True,
     )
+    hide_secrets(module)
     given = module.params
     try:
         if given["live"] and given["src"] is not None:

@@ -330,6 +330,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._execution.outcome i
 from ansible_collections.gpuops.defrag.plugins.module_utils._execution.run import carry_out
 from ansible_collections.gpuops.defrag.plugins.module_utils._kubernetes import RefusedError, connect
 from ansible_collections.gpuops.defrag.plugins.module_utils._protect import protect
+from ansible_collections.gpuops.defrag.plugins.module_utils._secrets import hide_secrets
 
 
 def main() -> None:
@@ -340,6 +341,7 @@ def main() -> None:
         required_one_of=[("plan", "plan_file")],
         supports_check_mode=True,
     )
+    hide_secrets(module)
     # Whoever cancels a job sends this: it is a reason to clean up, which an unhandled one would not.
     signal.signal(signal.SIGTERM, _ended)
     params = module.params

@@ -445,11 +445,13 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.plan.plan import plan
 from ansible_collections.gpuops.defrag.plugins.module_utils._execution.live.memory import cooling
 from ansible_collections.gpuops.defrag.plugins.module_utils._plan_arguments import PLAN_ARGUMENTS, plan_params
+from ansible_collections.gpuops.defrag.plugins.module_utils._secrets import hide_secrets
 from ansible_collections.gpuops.defrag.plugins.module_utils._source import EVERYTHING, SOURCE_ARGUMENTS, Live, open_source
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SOURCE_ARGUMENTS | PLAN_ARGUMENTS, supports_check_mode=True)
+    hide_secrets(module)
     try:
         source = open_source(module.params)
         moved, unknown = cooling(source, module.params["state_namespace"]) if isinstance(source, Live) else ({}, [])

@@ -233,10 +233,12 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._rate_arguments impo
     queries_of,
     watches_of,
 )
+from ansible_collections.gpuops.defrag.plugins.module_utils._secrets import hide_secrets
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=CONNECTION_ARGUMENTS | RATE_ARGUMENTS, supports_check_mode=True)
+    hide_secrets(module)
     params = module.params
     namespace = params["state_namespace"]
     try:

@@ -641,11 +641,13 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import AUDIT_ARGUMENTS, audit_params
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.audit.audit import audit
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
+from ansible_collections.gpuops.defrag.plugins.module_utils._secrets import hide_secrets
 from ansible_collections.gpuops.defrag.plugins.module_utils._source import MEASURING, SOURCE_ARGUMENTS, open_source
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SOURCE_ARGUMENTS | AUDIT_ARGUMENTS, supports_check_mode=True)
+    hide_secrets(module)
     try:
         given = audit_params(module.params)
         source = open_source(module.params)

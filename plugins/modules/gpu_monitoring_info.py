@@ -72,11 +72,13 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.loaded import flaws
 from ansible_collections.gpuops.defrag.plugins.module_utils._prometheus import UnansweredError
 from ansible_collections.gpuops.defrag.plugins.module_utils._prometheus_arguments import PROMETHEUS_ARGUMENTS, prometheus_of
+from ansible_collections.gpuops.defrag.plugins.module_utils._secrets import hide_secrets
 
 
 def main() -> None:
     own = {"rules": {"type": "dict", "required": True}, "prometheus_url": {"type": "str", "required": True}}
     module = AnsibleModule(argument_spec=PROMETHEUS_ARGUMENTS | own, supports_check_mode=True)
+    hide_secrets(module)
     try:
         prometheus = prometheus_of(module.params)
         if prometheus is None:

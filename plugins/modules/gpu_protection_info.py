@@ -281,11 +281,13 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.protection.protection import protection
 from ansible_collections.gpuops.defrag.plugins.module_utils._protection_arguments import PROTECTION_ARGUMENTS, protection_wishes
+from ansible_collections.gpuops.defrag.plugins.module_utils._secrets import hide_secrets
 from ansible_collections.gpuops.defrag.plugins.module_utils._source import PROTECTING, SOURCE_ARGUMENTS, open_source
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SOURCE_ARGUMENTS | PROTECTION_ARGUMENTS, supports_check_mode=True)
+    hide_secrets(module)
     try:
         wishes = protection_wishes(module.params)
         source = open_source(module.params)

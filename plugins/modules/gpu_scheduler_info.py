@@ -239,10 +239,12 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._scheduler import SCHEDULER_ARGUMENTS, look
+from ansible_collections.gpuops.defrag.plugins.module_utils._secrets import hide_secrets
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SCHEDULER_ARGUMENTS, supports_check_mode=True)
+    hide_secrets(module)
     try:
         found = look(module.params)
     except InputError as error:

@@ -173,6 +173,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._arguments import SE
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.kube.decode import decode, objects
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.snapshot.redact import hash_names, reduce, select_nodes
+from ansible_collections.gpuops.defrag.plugins.module_utils._secrets import hide_secrets
 from ansible_collections.gpuops.defrag.plugins.module_utils._snapshot import (
     differs,
     read_objects,
@@ -255,6 +256,7 @@ def main() -> None:
         required_if=[("hash_names", True, ["hash_key"])],
         supports_check_mode=True,
     )
+    hide_secrets(module)
     try:
         result = snapshot(module.params, check=module.check_mode, diff=module._diff)
     except InputError as error:
