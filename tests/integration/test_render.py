@@ -168,3 +168,12 @@ def test_a_dump_gives_budgets_a_deployment_gets_the_policys_checksum_and_nothing
 
 def _built(folder: Path) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(kubectl("kustomize", str(folder))))
+
+
+def test_rules_and_dashboard_are_rendered_where_they_are_wanted(tmp_path: Path, chart: Path) -> None:
+    render(tmp_path, chart, profiles=["balanced"], render_monitoring=True)
+    folder = tmp_path / "balanced" / "monitoring"
+    (rules,) = folder.glob("prometheusrule-*.yaml")
+    summaries = [rule["annotations"]["summary"] for rule in yaml.safe_load(rules.read_text())["spec"]["groups"][1]["rules"]]
+    assert "The descheduler {{ $labels.problem }}" in summaries
+    assert len(list(folder.glob("configmap-*-dashboard.yaml"))) == 1
