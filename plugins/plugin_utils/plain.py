@@ -12,10 +12,13 @@ def plain(value: Any) -> Any:
     """The same value in plain Python types.
 
     Since ansible-core 2.19 containers are lazy, and text and numbers carry tags; both slow down and outlive whoever keeps them.
+    Before, text is of types of Ansible's own, whose ``str()`` is of that type again.
     """
     if isinstance(value, bool):
         return value
-    for kind in (str, int, float):
+    if isinstance(value, str):
+        return str.__str__(value)
+    for kind in (int, float):
         if isinstance(value, kind):
             return kind(value)
     if isinstance(value, Mapping):

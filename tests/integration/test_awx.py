@@ -32,6 +32,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 RIGHTS = {
     "gpuops reader": ("reader",),
     "gpuops operator": ("reader", "operator"),
+    "gpuops tuner": ("reader", "operator", "tuner"),
     "gpuops installer": ("reader", "scheduler-reader", "installer"),
 }
 
@@ -139,6 +140,7 @@ def test_each_template_works_with_the_rights_of_its_credential_and_nothing_but_i
             assert plane.api.get("/apis/batch/v1/namespaces/kube-system/cronjobs/descheduler")
     assert not plane.api.items("/apis/batch/v1/namespaces/kube-system/cronjobs")
     assert left[f"gpuops_defrag_audit_{key}"]["name"] == "eu"
+    assert left[f"gpuops_defrag_rate_{key}"]["limits"]["total"] >= 0
     assert left[f"gpuops_defrag_plan_{key}"]["verdict"] == left[f"gpuops_defrag_{key}"]["plan"]
 
 

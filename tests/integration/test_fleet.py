@@ -19,7 +19,7 @@ from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane
 from ansible_collections.gpuops.defrag.tests.cluster.programs import programs
 from ansible_collections.gpuops.defrag.tests.integration.environment import ENVIRONMENT, PROGRAMS, ROOT
 
-PLAYBOOKS = ("audit", "plan", "deploy", "reconcile", "defragment", "uninstall")
+PLAYBOOKS = ("audit", "plan", "deploy", "tune", "reconcile", "defragment", "uninstall")
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
 Hosts = dict[str, dict[str, Any]]
 

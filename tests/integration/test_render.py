@@ -23,6 +23,25 @@ from ansible_collections.gpuops.defrag.tests.integration.environment import ENVI
 
 PACKS = ROOT / "policies"
 PLAYBOOK = f"{PROGRAMS}/ansible-playbook"
+# As much of the Prometheus operator as the API server has to know.
+PROMETHEUS_RULES = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "prometheusrules.monitoring.coreos.com"},
+    "spec": {
+        "group": "monitoring.coreos.com",
+        "names": {"kind": "PrometheusRule", "plural": "prometheusrules", "singular": "prometheusrule"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
 OVERLAY = """\
 resources: [../balanced]
 patches:
@@ -97,13 +116,30 @@ def test_each_profile_has_its_limits() -> None:
         assert found["maxNoOfPodsToEvictTotal"] == bounds.total
 
 
+def taken(plane: ControlPlane, folder: Path) -> set[str]:
+    """What the API server would take of a folder, as kustomize builds it: all of it, or it fails."""
+    built = kubectl("kustomize", str(folder))
+    told = kubectl(f"--kubeconfig={plane.kubeconfig}", "apply", "--server-side", "--dry-run=server", "-f", "-", given=built)
+    found = set(re.findall(r"^(\S+) serverside-applied", told, re.MULTILINE))
+    assert len(found) == len(list(yaml.safe_load_all(built)))
+    return found
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_api_server_would_take_each_pack_as_kustomize_builds_it(plane: ControlPlane, profile: str) -> None:
-    built = kubectl("kustomize", str(PACKS / profile))
-    told = kubectl(f"--kubeconfig={plane.kubeconfig}", "apply", "--server-side", "--dry-run=server", "-f", "-", given=built)
-    taken = set(re.findall(r"^(\S+) serverside-applied", told, re.MULTILINE))
-    assert {"cronjob.batch/descheduler", "configmap/descheduler", "serviceaccount/descheduler"} < taken
-    assert len(taken) == len(list(yaml.safe_load_all(built)))
+    assert {"cronjob.batch/descheduler", "configmap/descheduler", "serviceaccount/descheduler"} < taken(plane, PACKS / profile)
+
+
+def test_it_would_take_monitoring_where_there_is_a_prometheus_operator(plane: ControlPlane) -> None:
+    kube = f"--kubeconfig={plane.kubeconfig}"
+    kubectl(kube, "apply", "-f", "-", given=json.dumps(PROMETHEUS_RULES))
+    kubectl(kube, "create", "namespace", "monitoring")
+    kubectl(kube, "wait", "--for=condition=Established", "crd/prometheusrules.monitoring.coreos.com")
+    for profile in PROFILES:
+        assert taken(plane, PACKS / profile / "monitoring") == {
+            "configmap/gpuops-defrag-dashboard",
+            "prometheusrule.monitoring.coreos.com/gpuops-defrag",
+        }
 
 
 def test_the_descheduler_runs_as_a_pack_installs_it(plane: ControlPlane) -> None:
@@ -162,18 +198,9 @@ def test_a_dump_gives_budgets_a_deployment_gets_the_policys_checksum_and_nothing
     template = built["Deployment", "descheduler"]["spec"]["template"]["metadata"]["annotations"]
     assert template["gpuops.io/policy-sha256"] == config["gpuops.io/policy-sha256"]
     assert config["kustomize.toolkit.fluxcd.io/ssa"] == "IfNotPresent"
-    (application,) = _built(tmp_path / "aggressive/argocd")
+    application, _monitoring = _built(tmp_path / "aggressive/argocd")
     assert [each["kind"] for each in application["spec"]["ignoreDifferences"]] == ["ConfigMap", "Deployment"]
 
 
 def _built(folder: Path) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(kubectl("kustomize", str(folder))))
-
-
-def test_rules_and_dashboard_are_rendered_where_they_are_wanted(tmp_path: Path, chart: Path) -> None:
-    render(tmp_path, chart, profiles=["balanced"], render_monitoring=True)
-    folder = tmp_path / "balanced" / "monitoring"
-    (rules,) = folder.glob("prometheusrule-*.yaml")
-    summaries = [rule["annotations"]["summary"] for rule in yaml.safe_load(rules.read_text())["spec"]["groups"][1]["rules"]]
-    assert "The descheduler {{ $labels.problem }}" in summaries
-    assert len(list(folder.glob("configmap-*-dashboard.yaml"))) == 1

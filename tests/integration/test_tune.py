@@ -103,7 +103,7 @@ def test_with_no_more_than_a_job_is_given_it_decides_and_a_second_run_changes_no
     first = play("tune", job)
     assert "changed=1 " in first
     assert "no descheduler has to be told" in first
-    assert re.search(r"gpuops_rate_[0-9a-f_]{36}", first)
+    assert re.search(r"gpuops_defrag_rate_[0-9a-f_]{36}", first)
     assert "hold: 1 pods every 300 s" in first
     assert level(api) == 1
     assert "changed=0 " in play("tune", job)

@@ -22,8 +22,9 @@ HEADER = "# Made by gpuops.defrag; what is written here by hand is gone with its
 KUSTOMIZATION = "kustomization.yaml"
 MANAGER = "gpuops.defrag"
 NAME = "gpuops-defrag"
-POLICY, DESCHEDULER = "gpu_policy", "descheduler"
-"""The part that is tuned, and the one that a Helm chart makes."""
+POLICY, DESCHEDULER, MONITORING = "gpu_policy", "descheduler", "monitoring"
+"""The part that is tuned, the one that a Helm chart makes, and the one that needs a Prometheus operator: this is delivered by
+itself, so that a cluster without one has all the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +82,19 @@ def pack(parts: Mapping[str, Sequence[Object]], chart: Chart | None, repository:
         dump: How they are written.
 
     Returns:
-        Text by path, sorted by path: a folder for each part, ``kustomization.yaml`` beside them for all,
+        Text by path, sorted by path: a folder for each part, ``kustomization.yaml`` beside them for all but MONITORING,
         and ``argocd/`` and ``flux/``, which deliver them and stand in no other kustomization.
 
     Raises:
         InputError: Two manifests are the same object.
     """
     made = {part: objects for part, objects in parts.items() if objects}
-    files: dict[str, Object] = {KUSTOMIZATION: _kustomization(made)}
+    files: dict[str, Object] = {KUSTOMIZATION: _kustomization(part for part in made if part != MONITORING)}
     for part, objects in made.items():
         files |= _folder(part, objects)
     if chart:
         files[f"{DESCHEDULER}/values.yaml"] = chart.values
-    files |= _folder("argocd", [_application(made, repository)])
+    files |= _folder("argocd", _applications(made, repository))
     files |= _folder("flux", _flux(made, chart, repository, dump))
     return {path: HEADER + dump(content) for path, content in sorted(files.items())}
 
@@ -120,47 +121,48 @@ def _kustomization(resources: Iterable[str]) -> Object:
     return {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": list(resources)}
 
 
-def _application(parts: Mapping[str, Sequence[Object]], repository: Repository) -> Object:
-    """Argo CD's Application.
+def _applications(parts: Mapping[str, Sequence[Object]], repository: Repository) -> list[Object]:
+    """Argo CD's Applications.
 
-    All of it is one wave: within one, Argo CD applies PodDisruptionBudgets before what evicts, and does not wait for their
-    health, which a service that is short of pods would hold up for ever. Fields that tuning has written are ignored, and a sync
-    keeps them; as long as nobody has tuned there is nothing to ignore.
+    What deploy applies is one wave: within one, Argo CD applies PodDisruptionBudgets before what evicts, and does not wait for
+    their health, which a service that is short of pods would hold up for ever. Fields that tuning has written are ignored, and a
+    sync keeps them; as long as nobody has tuned there is nothing to ignore.
     """
     tuned = [
-        each
+        {
+            "group": each["apiVersion"].rpartition("/")[0],
+            "kind": kind,
+            "namespace": each["metadata"]["namespace"],
+            "name": each["metadata"]["name"],
+            "managedFieldsManagers": [MANAGER],
+        }
         for part, kind in ((POLICY, "ConfigMap"), (DESCHEDULER, "Deployment"))
         for each in parts.get(part, ())
         if each["kind"] == kind
     ]
-    return {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "Application",
-        "metadata": {"name": NAME, "namespace": "argocd"},
-        "spec": {
-            "project": "default",
-            "source": {"repoURL": repository.url, "targetRevision": repository.revision, "path": repository.path},
-            "destination": {"server": "https://kubernetes.default.svc"},
-            "ignoreDifferences": [
-                {
-                    "group": each["apiVersion"].rpartition("/")[0],
-                    "kind": each["kind"],
-                    "namespace": each["metadata"]["namespace"],
-                    "name": each["metadata"]["name"],
-                    "managedFieldsManagers": [MANAGER],
-                }
-                for each in tuned
-            ],
-            "syncPolicy": {
-                "automated": {"prune": True, "selfHeal": True},
-                "syncOptions": ["ServerSideApply=true", "RespectIgnoreDifferences=true"],
-            },
-        },
+    found = [_application(NAME, repository, repository.path, tuned)]
+    if MONITORING in parts:
+        found.append(_application(f"{NAME}-{MONITORING}", repository, f"{repository.path}/{MONITORING}", []))
+    return found
+
+
+def _application(name: str, repository: Repository, path: str, ignored: Sequence[Object]) -> Object:
+    spec: dict[str, Any] = {
+        "project": "default",
+        "source": {"repoURL": repository.url, "targetRevision": repository.revision, "path": path},
+        "destination": {"server": "https://kubernetes.default.svc"},
     }
+    options = ["ServerSideApply=true"]
+    if ignored:
+        spec["ignoreDifferences"] = list(ignored)
+        options.append("RespectIgnoreDifferences=true")
+    spec["syncPolicy"] = {"automated": {"prune": True, "selfHeal": True}, "syncOptions": options}
+    meta = {"name": name, "namespace": "argocd"}
+    return {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": meta, "spec": spec}
 
 
 def _flux(parts: Mapping[str, Sequence[Object]], chart: Chart | None, repository: Repository, dump: Dump) -> list[Object]:
-    """Flux's objects: a Kustomization for each part, each after the one before, and a HelmRelease for the chart."""
+    """Flux's objects: a Kustomization for each part, each but MONITORING after the one before, and the chart."""
     place = {"namespace": "flux-system"}
     source = {"kind": "GitRepository", "name": NAME}
     found: list[Object] = [
@@ -183,7 +185,7 @@ def _flux(parts: Mapping[str, Sequence[Object]], chart: Chart | None, repository
                 "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
                 "kind": "Kustomization",
                 "metadata": {"name": name, **place},
-                "spec": spec | ({"dependsOn": before} if before else {}),
+                "spec": spec | ({"dependsOn": before} if before and part != MONITORING else {}),
             }
         )
         before = [{"name": name}]

@@ -28,3 +28,13 @@ def test_what_the_controller_passes_loses_its_tags_and_is_rendered() -> None:
     made = plain(lazy)
     assert made == {"a": [2, "text", 600]}
     assert [type(made), type(made["a"]), type(made["a"][1]), type(made["a"][2])] == [dict, list, str, int]
+
+
+def test_text_that_stays_what_it_is_becomes_plain_all_the_same() -> None:
+    class Unsafe(str):
+        def __str__(self) -> str:
+            return self
+
+    made = plain({Unsafe("a"): Unsafe("b")})
+    assert made == {"a": "b"}
+    assert [type(text) for pair in made.items() for text in pair] == [str, str]

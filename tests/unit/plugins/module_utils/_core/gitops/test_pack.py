@@ -123,3 +123,15 @@ def test_without_a_chart_flux_applies_the_descheduler_like_the_other_parts() -> 
 )
 def test_a_chart_is_where_a_cluster_can_have_it_from(ref: str, address: tuple[str, str]) -> None:
     assert chart_address(ref, "https://charts.example.com") == address
+
+
+def test_monitoring_is_delivered_by_itself() -> None:
+    rule = made("PrometheusRule", "gpu", "monitoring", "monitoring.coreos.com/v1")
+    files = packed({**PARTS, "monitoring": [rule]})
+    assert "monitoring" not in files["kustomization.yaml"]["resources"]
+    application = files["argocd/application-argocd-gpuops-defrag-monitoring.yaml"]["spec"]
+    assert application["source"]["path"] == "gpu/balanced/monitoring"
+    assert "ignoreDifferences" not in application
+    flux = files["flux/kustomization-flux-system-gpuops-defrag-monitoring.yaml"]["spec"]
+    assert flux["path"] == "./gpu/balanced/monitoring"
+    assert "dependsOn" not in flux
