@@ -17,7 +17,7 @@ from kubernetes import config
 from kubernetes.dynamic import DynamicClient
 
 from .api import ApiError, Object
-from .fleet import is_ready
+from .fleet import GPU, is_ready
 
 PERIOD = 0.2
 # Seconds without an answer after which the cluster is taken to be gone.
@@ -34,6 +34,8 @@ class Samples:
         violations: Budgets below what they ask for, at most once a look, by their own status or by counting pods.
         uids: Every pod that was ever there.
         gap: The longest time between two looks, in seconds.
+        coldest: The most GPU pods that were cold at a look: on a node, not on their way out and not Ready.
+        cold_until: When one was last.
     """
 
     def __init__(self) -> None:
@@ -43,6 +45,8 @@ class Samples:
         self.violations: list[Object] = []
         self.uids: set[str] = set()
         self.gap = 0.0
+        self.coldest = 0
+        self.cold_until = 0.0
         self._last = 0.0
 
     def add(self, pods: list[Object], budgets: list[Object], now: float) -> None:
@@ -51,7 +55,11 @@ class Samples:
         self._last = now
         self.looks += 1
         self.uids |= {pod["metadata"]["uid"] for pod in pods}
-        ready = [pod for pod in pods if is_ready(pod) and not pod["metadata"].get("deletionTimestamp")]
+        staying = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+        ready = [pod for pod in staying if is_ready(pod)]
+        cold = sum(_asks_for_gpus(pod) and bool(pod["spec"].get("nodeName")) and not is_ready(pod) for pod in staying)
+        self.coldest = max(self.coldest, cold)
+        self.cold_until = now if cold else self.cold_until
         self.latest = dict(Counter(pod["metadata"].get("labels", {}).get("app", "") for pod in ready))
         # An app is counted from when it was whole: an app that never was Ready is not one that fell.
         for app in self.least.keys() | self.latest.keys():
@@ -73,8 +81,13 @@ class Samples:
             "least": self.least,
             "latest": self.latest,
             "pods": len(self.uids),
+            "coldest": self.coldest,
             "violations": self.violations,
         }
+
+
+def _asks_for_gpus(pod: Object) -> bool:
+    return any(GPU in each.get("resources", {}).get("requests", {}) for each in pod["spec"]["containers"])
 
 
 class Sampler(threading.Thread):

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.gpuops.defrag.tests.cluster.fleet import GPU
 from ansible_collections.gpuops.defrag.tests.cluster.sampling import Samples
 
 
-def pod(name: str, *, ready: bool = True, leaving: bool = False) -> dict[str, Any]:
+def pod(name: str, *, ready: bool = True, leaving: bool = False, gpus: int = 1, node: str | None = "a") -> dict[str, Any]:
     meta: dict[str, Any] = {"uid": name, "labels": {"app": "chat"}} | ({"deletionTimestamp": "now"} if leaving else {})
-    return {"metadata": meta, "status": {"conditions": [{"type": "Ready", "status": str(ready)}]}}
+    requests = {GPU: str(gpus)} if gpus else {"cpu": "1"}
+    spec = {"containers": [{"name": "main", "resources": {"requests": requests}}]} | ({"nodeName": node} if node else {})
+    return {"metadata": meta, "spec": spec, "status": {"conditions": [{"type": "Ready", "status": str(ready)}]}}
 
 
 def budget(healthy: int, wanted: int = 2) -> dict[str, Any]:
@@ -40,3 +43,13 @@ def test_a_budget_that_is_broken_is_seen(pods: list[dict[str, Any]], told: int, 
     found = samples.told()
     assert (len(found["violations"]), found["least"]["chat"], found["latest"]["chat"]) == (broken, least, 2)
     assert (found["looks"], found["longest_gap"], found["pods"]) == (3, 0.5, 4)
+
+
+def test_gpu_pods_that_are_cold_are_counted() -> None:
+    samples = Samples()
+    cold = [pod("a", ready=False), pod("b", ready=False)]
+    others = [pod("c"), pod("d", ready=False, leaving=True), pod("e", ready=False, gpus=0), pod("f", ready=False, node=None)]
+    samples.add([*cold, *others], [], 1.0)
+    samples.add([cold[0], *others], [], 2.0)
+    samples.add(others, [], 3.0)
+    assert (samples.coldest, samples.cold_until) == (2, 2.0)

@@ -25,7 +25,7 @@ OPTIONS = {"audit": AUDIT_ARGUMENTS, "plan": PLAN_ARGUMENTS}
 OF_ROLES = ("deploy", "uninstall")
 # Playbooks that carry out, with the tasks that they share: they share a page too.
 CARRYING_OUT = ("reconcile", "defragment")
-TASKS = ("set_rate", "make_plan", "carry_out_wave", "next_step", "tell_metrics")
+TASKS = ("set_rate", "set_limits", "make_plan", "carry_out_wave", "next_step", "tell_metrics")
 # What the playbook tune includes; it shares the options of the rate with those.
 TUNING = ("identity", "set_rate", "give_to_descheduler", "write_values")
 ROW = re.compile(r"^\| `(\w+)` \| (?:`(.+?)`)? ?\|", re.MULTILINE)

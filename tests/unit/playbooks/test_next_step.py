@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
+from jinja2 import ChainableUndefined
 from jinja2.nativetypes import NativeEnvironment
 
 TASKS = yaml.safe_load((Path(__file__).resolve().parents[3] / "playbooks/tasks/next_step.yml").read_text())
-SO_FAR = {"steps": 3, "moved": 5, "stale": 2, "began": 0.0, "goes_on": True}
+SO_FAR = {"steps": 3, "moved": 5, "stale": 2, "began": 0.0, "goes_on": True, "paused": False}
 
 
 def task(name: str) -> Any:
@@ -20,7 +21,7 @@ def task(name: str) -> Any:
 
 
 def render(template: str, **variables: Any) -> Any:
-    environment = NativeEnvironment()
+    environment = NativeEnvironment(undefined=ChainableUndefined)
     environment.filters["combine"] = lambda one, other: one | other
     return environment.from_string(template).render(**variables)
 
@@ -40,13 +41,25 @@ def render(template: str, **variables: Any) -> Any:
 )
 def test_a_step_is_added_up(verdict: str, evicted: int, done: bool, expected: dict[str, Any]) -> None:
     step = {"verdict": verdict, "evicted": [{}] * evicted, "done": done}
-    found = render(task("Add up")["ansible.builtin.set_fact"]["so_far"], so_far=SO_FAR, step=step)
+    planned = {"plan": {"verdict": "Recommended"}}
+    found = render(task("Add up")["ansible.builtin.set_fact"]["so_far"], so_far=SO_FAR, step=step, planned=planned)
     assert found == SO_FAR | expected
+
+
+@pytest.mark.parametrize(
+    ("action", "verdict", "paused"),
+    [("pause", "Blocked", True), ("pause", "NoFragmentation", False), ("hold", "Blocked", False), (None, "Blocked", False)],
+)
+def test_a_plan_of_which_nothing_may_go_now_is_waited_for(action: str | None, verdict: str, paused: bool) -> None:
+    step, planned = {"verdict": verdict, "evicted": [], "done": True}, {"plan": {"verdict": verdict}}
+    rate = {"action": action} if action else {}
+    found = render(task("Add up")["ansible.builtin.set_fact"]["so_far"], so_far=SO_FAR, step=step, planned=planned, rate=rate)
+    assert found["paused"] is paused
 
 
 @pytest.mark.parametrize(("left", "pieces"), [(300.2, [45] * 6 + [31]), (12.0, [12]), (45, [45]), (None, [])])
 def test_the_whole_time_is_waited_for_in_pieces_of_less_than_a_minute(left: float | None, pieces: list[int]) -> None:
     wait = task("Wait for the next wave's time")
-    seconds = render(wait["vars"]["seconds"], step={"retry_after": left})
+    seconds = render(wait["vars"]["seconds"], step={"retry_after": left}, so_far=SO_FAR)
     items = render(wait["loop"], seconds=seconds)
     assert [render(wait["ansible.builtin.wait_for"]["timeout"], seconds=seconds, item=item) for item in items] == pieces

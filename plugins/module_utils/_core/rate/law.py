@@ -24,7 +24,10 @@ from .readings import ColdStart, Readings, Service
 SAMPLES = 3
 """So many readings in a row must ask for a higher rate before it rises."""
 BAND = 0.1
-"""A rate that is wished differs from the present one if by more than this share of it."""
+"""More is asked for than the present rate if by more than this share of it."""
+EASED = 2
+"""Less is asked for if by more than this factor. Between the two the rate stays: the stranded GPUs become fewer with every wave,
+and a rate that went down with each of them would make many small waves of the last few moves."""
 BACK_OFF = 2
 """By what the rate is divided when something is bad, and what it grows by at most at a time."""
 FULL_SHARE = 0.05
@@ -181,7 +184,7 @@ def decide(readings: Readings, bounds: Bounds, state: State | None, now: float, 
         if after.agreeing >= SAMPLES and after.counted != before.counted:
             after = replace(after, level=min(wanted, max(1, level * BACK_OFF)))
         told.append(_asks(readings, wanted, most, after))
-    elif wanted < level * (1 - BAND):
+    elif wanted * EASED < level:
         after = replace(after, level=wanted)
         told.append(
             Reason(Why.EASED, f"{_severity_told(readings)}: {wanted} of the {most} pods that may be cold at a time will do")

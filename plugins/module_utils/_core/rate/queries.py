@@ -3,8 +3,10 @@
 
 """What Prometheus is asked for unless the user says otherwise, made of the figures that are recorded too.
 
-Of the other readings the API server knows more than any metric: which pods a PodDisruptionBudget selects, and which free GPUs
-a taint, a product or a lack of memory puts out of reach. They have no query here, and may be given one.
+Of the other readings the API server knows more than any metric: which pods a PodDisruptionBudget selects, which free GPUs
+a taint, a product or a lack of memory puts out of reach, and which pods are Ready at this moment, where a metric tells what was
+so at the last scrape: after each wave it would take for cold what has just got Ready. They have no query here, and may be given
+one.
 """
 
 from __future__ import annotations
@@ -32,7 +34,6 @@ def default_queries(resource_name: str, matchers: str = "") -> dict[str, str]:
     starts, workloads = found.inline("pod_cold_start"), found.inline("pod_workload")
     return {
         "gpu_pods": found.inline("pods"),
-        "gpu_pods_not_ready": found.inline("pods_not_ready"),
         "cold_start": f"({starts}) * on {pod} group_left (workload) ({workloads})",
         "evictions": found.inline("descheduler_evictions"),
     }

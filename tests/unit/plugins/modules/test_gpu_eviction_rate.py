@@ -142,25 +142,25 @@ def test_a_second_run_in_a_row_changes_nothing(live: FakeLive, run: Run) -> None
     assert live.config_map["metadata"]["name"] == "gpuops-defrag"
 
 
-def answers(pods: int = 40, cold: int = 0, starts: tuple[int, ...] = (170, 180), evicted: str | None = None) -> list[Any]:
-    """What Prometheus says of the four default queries."""
+def answers(pods: int = 40, starts: tuple[int, ...] = (170, 180), evicted: str | None = None) -> list[Any]:
+    """What Prometheus says of the three default queries."""
     series = [
         {"metric": {"namespace": "default", "pod": f"p{n}", "workload": "Deployment/app1"}, "value": [START, str(each)]}
         for n, each in enumerate(starts)
     ]
     begun = {"status": "success", "data": {"resultType": "vector", "result": series}}
-    return [vector(str(pods), at=START), vector(str(cold), at=START), begun, vector(*([evicted] if evicted else []), at=START)]
+    return [vector(str(pods), at=START), begun, vector(*([evicted] if evicted else []), at=START)]
 
 
 def test_prometheus_tells_how_long_pods_take_and_what_the_descheduler_did(live: FakeLive, run: Run) -> None:
-    with PrometheusServer(*answers(cold=2, evicted="3.2")) as server:
-        found = run(prometheus_url=server.url)
+    with PrometheusServer(*answers(evicted="3.2")) as server:
+        found = run(prometheus_url=server.url, profile="balanced")
     told = found["inputs"]
-    assert (told["gpu_pods"], told["gpu_pods_not_ready"], told["evictions"]) == (40, 2, 4)
+    assert (told["gpu_pods"], told["gpu_pods_not_ready"], told["evictions"]) == (40, 0, 4)
     assert told["cold_start"]["workloads"] == {"Deployment default/app1": {"p50": 175.0, "p90": 179.0}}
     assert told["unknown"] == {}
     assert found["limits"]["interval_seconds"] == 179
-    assert len(server.asked) == 4
+    assert len(server.asked) == 3
 
 
 SILENT: dict[str, tuple[list[Any], str]] = {

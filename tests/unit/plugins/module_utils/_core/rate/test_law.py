@@ -317,6 +317,16 @@ def test_each_bound_holds_back_what_passes_it(change: dict[str, Any], total: int
     assert decision.action == (Action.PAUSE if total == 0 else Action.BACK_OFF if total < 9 else Action.HOLD)
 
 
+@pytest.mark.parametrize(
+    ("share", "level", "action"),
+    [(0.05, 9, "hold"), (0.03, 9, "hold"), (0.025, 9, "hold"), (0.022, 4, "back_off"), (0.0, 1, "back_off")],
+)
+def test_a_rate_stays_until_less_than_half_of_it_is_asked_for(share: float, level: int, action: str) -> None:
+    """Else the last moves of a defragmentation, which leave little stranded, would go one by one."""
+    decision = decide(replace(CALM, stranded_share=share, blocked_gpus=0), BALANCED, State(level=9), NOW)
+    assert (decision.state.level, decision.action) == (level, action)
+
+
 def test_a_cycle_lasts_as_long_as_the_slowest_workload_takes() -> None:
     slow = ColdStart(20, 30, {"Deployment a/small": ColdStart(20, 25), "Deployment a/llm": ColdStart(200, 210.5)})
     decision = decide(replace(CALM, cold_start=slow), BALANCED, State(level=9), NOW)

@@ -116,13 +116,13 @@ def test_a_guard_fires_past_its_bound_and_is_unknown_where_a_value_is(
 
 
 def test_of_two_sources_the_more_careful_one_counts() -> None:
-    answers = {"gpu_pods": one(98), "gpu_pods_not_ready": one(4), "evictions": one(7), "cold_start": [start(5)]}
+    answers = {"gpu_pods": one(98), "evictions": one(7), "cold_start": [start(5)]}
     found = with_answers(TOLD, answers, (), NOW)
-    assert (found.gpu_pods, found.gpu_pods_not_ready, found.evictions) == (98, 4, 7)
+    assert (found.gpu_pods, found.gpu_pods_not_ready, found.evictions) == (98, 2, 7)
     assert found.cold_start == ColdStart(5, 5, {"Deployment a/llm": ColdStart(5, 5)})
     assert found.unknown == {}
-    found = with_answers(TOLD, {"gpu_pods": one(102), "gpu_pods_not_ready": one(0), "evictions": one(0)}, (), NOW)
-    assert (found.gpu_pods, found.gpu_pods_not_ready, found.evictions) == (100, 2, 3)
+    found = with_answers(TOLD, {"gpu_pods": one(102), "evictions": one(0)}, (), NOW)
+    assert (found.gpu_pods, found.evictions) == (100, 3)
 
 
 def test_sources_that_are_far_apart_are_not_of_one_cluster() -> None:
