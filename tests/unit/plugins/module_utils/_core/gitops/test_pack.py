@@ -40,9 +40,9 @@ PARTS = {
 }
 
 
-def packed(parts: Mapping[str, Any] = PARTS, chart: Chart | None = CHART) -> dict[str, Any]:
+def packed(parts: Mapping[str, Any] | None = None, chart: Chart | None = CHART) -> dict[str, Any]:
     """The files of a pack, read again."""
-    files = pack(parts, chart, HERE, json.dumps)
+    files = pack(PARTS if parts is None else parts, chart, HERE, json.dumps)
     assert all(text.startswith(HEADER) for text in files.values())
     return {path: json.loads(text.removeprefix(HEADER)) for path, text in files.items()}
 
