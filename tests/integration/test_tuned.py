@@ -162,9 +162,7 @@ def test_it_takes_hardly_longer_than_the_bound_allows_and_nothing_is_colder_than
     assert took <= 1.3 * least
 
 
-def test_a_guard_that_fires_halves_the_rate_at_once_and_ends_in_a_pause(
-    api: Api, monitoring: Monitoring, tick: Tick
-) -> None:
+def test_a_guard_that_fires_halves_the_rate_at_once_and_ends_in_a_pause(api: Api, monitoring: Monitoring, tick: Tick) -> None:
     fragment_again(api)
     most = rise(api, tick)
     tell_errors(monitoring, 1)
