@@ -34,10 +34,11 @@ class Memory:
 
     def load(self) -> str | None:
         """What was saved last; None if nothing ever was."""
-        found = find(self._live, f"{self._maps}/{NAME}")
-        self._version = found["metadata"]["resourceVersion"] if found else None
-        self.annotations = ((found or {}).get("metadata") or {}).get("annotations") or {}
-        self._text = _text_of(found)
+        found = recall(self._live, self._namespace)
+        self._version = found["metadata"].get("resourceVersion")
+        self.annotations = found["metadata"].get("annotations") or {}
+        # One that a user made for its annotation alone has no text.
+        self._text = (found.get("data") or {}).get(KEY) or None
         return self._text
 
     def save(self, text: str) -> None:
@@ -128,8 +129,3 @@ def remember(live: Live, namespace: str, key: str, text: str) -> None:
 
 def _maps(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/configmaps"
-
-
-def _text_of(found: Mapping[str, Any] | None) -> str | None:
-    # A ConfigMap that a user made for its annotation alone has none.
-    return str(((found or {}).get("data") or {}).get(KEY, "")) or None
