@@ -152,7 +152,8 @@ class Live:
         now: The server's clock at the last answer, in seconds since 1970.
         notes: What could not be read, and what that means.
         patience: Seconds for which a server that is away is waited for, however often it was asked.
-        broke: When the line broke last, by ``time.perf_counter``.
+        broke: When a request last got no answer, by ``time.perf_counter``.
+        away: Seconds for which none had got one then.
     """
 
     client: Any
@@ -165,6 +166,7 @@ class Live:
     notes: list[str] = field(default_factory=list)
     patience: float = 0.0
     broke: float | None = None
+    away: float = 0.0
     live = True
 
     @property
@@ -305,7 +307,7 @@ class Live:
 
     def _request(self, method: str, path: str, busy: Sequence[int], attempts: int, **query: Any) -> dict[str, Any]:
         given = {name: value for name, value in query.items() if value is not None}
-        wait, waited = FIRST_WAIT, 0.0
+        wait, waited, since = FIRST_WAIT, 0.0, perf_counter()
         for attempt in count(1):
             last = attempt >= attempts and (attempts == 1 or waited >= self.patience)
             asked = 0.0
@@ -325,6 +327,7 @@ class Live:
             except (HTTPError, OSError, ValueError, RecursionError) as error:
                 # ValueError: half an answer, which no parser takes.
                 self.broke = perf_counter()
+                self.away = self.broke - since
                 if last:
                     told = f"{method.upper()} {path} fails{f' {attempt} times' if attempt > 1 else ''}: {_short(error)}"
                     raise InputError(f"{told}; {_SERVER}, or give a longer request_timeout", source=self.name) from None

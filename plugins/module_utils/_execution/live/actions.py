@@ -25,8 +25,10 @@ from .taints import Taints
 
 PATIENCE = 90.0
 """Seconds for which an API server that is away is waited for."""
-CATCHING_UP = 15.0
-"""Seconds that the scheduler's watches may take until they are up to date again after the server was away."""
+RELISTING = 15.0
+"""Seconds that the scheduler needs to list nodes and pods again after the server was away."""
+LONGEST_BACKOFF = 60.0
+"""Seconds that its watches may wait before that: client-go's reflector doubles 0.8 s up to 30 s, and adds as much at random."""
 
 
 class LiveActions:
@@ -151,7 +153,8 @@ class LiveActions:
     def _let_others_catch_up(self) -> None:
         """A server that was away leaves the scheduler behind: it would not know of the taints yet."""
         if self.live.broke is not None:
-            behind = CATCHING_UP - (time.perf_counter() - self.live.broke)
+            # A wait that began while the server was away is at most twice as long as it had been away.
+            behind = self.live.broke + min(LONGEST_BACKOFF, 2 * self.live.away) + RELISTING - time.perf_counter()
             if behind > 0:
                 self.wait(behind)
 
