@@ -42,12 +42,12 @@ class Departures:
 
     def leave(self, run: Run, flights: list[Flight]) -> None:
         """Have the pods of a step leave. Where one does not, the outcome is stopped."""
-        surging = [flight for flight in flights if flight.replicas is not None]
-        for flight in surging:
-            if not self._outcome.stopped:
+        usual = [flight for flight in flights if flight.replicas is None]
+        for flight in flights:
+            if flight.replicas is not None and not self._outcome.stopped:
                 self._surge.leave(run, flight)
-        if not surging:
-            self._usual.leave(run, flights)
+        if usual and not self._outcome.stopped:
+            self._usual.leave(run, usual)
 
     def recover(self, run: Run) -> None:
         """See to it that pods that have not left when a run died stay."""
