@@ -27,6 +27,7 @@ HERE = ".venv/collections/ansible_collections/gpuops/defrag"
 COLLECTIONS = ROOT / ".venv/collections"
 TYPED = ("plugins", "tests", "bench")
 CARRYING_OUT = ("tests/integration/test_carry_out.py", "tests/integration/test_defragment.py")
+TUNED = "tests/integration/test_tuned.py"
 SCENARIOS = sorted(file.parent.name for file in ROOT.glob("extensions/molecule/*/molecule.yml"))
 
 
@@ -54,9 +55,10 @@ def molecule(scenario: str) -> Stage:
 STAGES = (
     Stage("sanity", (f"python {TOOLS}/sanity.py",), in_copy=True),
     pytest("unit", "-n 2 --cov --cov-report=term tests/unit"),
-    # Most of what these two do is to wait, beside everything else.
+    # Most of what these two stages do is to wait, beside everything else.
     pytest("carry-out", " ".join(CARRYING_OUT)),
-    pytest("integration", f"tests/integration {' '.join(f'--ignore {file}' for file in CARRYING_OUT)}"),
+    pytest("tuned", TUNED),
+    pytest("integration", f"tests/integration {' '.join(f'--ignore {file}' for file in (*CARRYING_OUT, TUNED))}"),
     *map(molecule, SCENARIOS),
     # The same with the oldest ansible-core that meta/runtime.yml allows.
     Stage(
