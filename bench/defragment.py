@@ -108,15 +108,15 @@ def settled(api: Api) -> bool:
 
 
 @contextmanager
-def started(name: str, state: list[Object]) -> Iterator[tuple[ControlPlane, int]]:
-    """A cluster with the state, and how many pods it has."""
+def started(name: str, state: list[Object], cold_start: float = COLD_START) -> Iterator[tuple[ControlPlane, int]]:
+    """A cluster with the state, whose pods take so many seconds to get Ready, and how many pods it has."""
     plane = ControlPlane(ROOT / "build/clusters" / name)
     try:
         api = plane.start().api
         nodes = [each["metadata"].setdefault("labels", {}) for each in state if each["kind"] == "Node"]
         for labels in nodes:
             labels[POOL] = str(GPUS)
-        fleet.load(api, state, cold_start=COLD_START)
+        fleet.load(api, state, cold_start=cold_start)
 
         def guard(each: Object) -> None:
             meta = {"name": each["metadata"]["name"], "namespace": each["metadata"]["namespace"]}
@@ -125,7 +125,7 @@ def started(name: str, state: list[Object]) -> Iterator[tuple[ControlPlane, int]
             api.create(path, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec})
 
         all_at_once(guard, [each for each in api.items(SETS) if each["spec"]["replicas"] > 1])
-        waiting = fleet.deployment("huge", "default", 1, GPUS, cold_start=COLD_START)
+        waiting = fleet.deployment("huge", "default", 1, GPUS, cold_start=cold_start)
         (container,) = waiting["spec"]["template"]["spec"]["containers"]
         # GPUs are what it waits for: these nodes have less memory for each than those of fleet.py.
         container["resources"]["requests"] |= {"cpu": "8", "memory": "64Gi"}

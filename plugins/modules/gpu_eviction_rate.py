@@ -29,7 +29,8 @@ options:
   queries:
     description:
       - Queries in the place of those that Prometheus is asked by default, and for readings that it is not asked for by default.
-        Each but O(queries.cold_start) is to give one series. What a query gives counts alone.
+        Each but O(queries.cold_start) is to give one series. What a query gives counts alone, but evictions are added to those
+        of M(gpuops.defrag.gpu_defrag).
     type: dict
     default: {}
     suboptions:
@@ -37,7 +38,7 @@ options:
         description: GPU pods that are on a node and run.
         type: str
       gpu_pods_not_ready:
-        description: How many of them are not Ready.
+        description: How many of them are not Ready. By default counted.
         type: str
       stranded_share:
         description: Share of all GPUs that are free and of no use to the pods that ask for them. By default measured.
@@ -49,7 +50,8 @@ options:
         description: For how long the first of these pods has waited. By default measured.
         type: str
       evictions:
-        description: Evictions in the last hour by others than M(gpuops.defrag.gpu_defrag). By default those of the descheduler.
+        description: Evictions in the last hour by others than M(gpuops.defrag.gpu_defrag). By default those of the descheduler;
+          where it is the actuator, its evictions are counted twice unless a query leaves them out.
         type: str
       budget_headroom:
         description: GPU pods that PodDisruptionBudgets let go now. By default counted.

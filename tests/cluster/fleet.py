@@ -213,6 +213,8 @@ def load(api: Api, snapshot: Iterable[Object], *, cold_start: float = 0) -> None
     held = [item for item in items if item["kind"] == "Pod" and item["status"].get("phase") not in ("Succeeded", "Failed")]
     for each in nodes:
         each["apiVersion"] = "v1"
+        # What a server has given it belongs to where it was.
+        each["metadata"] = {key: value for key, value in each["metadata"].items() if key in ("name", "labels", "annotations")}
         each["status"].pop("conditions", None)
     add_nodes(api, nodes)
     add_namespaces(api, (pod["metadata"]["namespace"] for pod in held))
@@ -242,6 +244,8 @@ def _pod(pod: Object, cold_start: float) -> Object:
     meta = pod["metadata"]
     owner = next((o["name"] for o in meta.get("ownerReferences", ()) if o.get("controller")), "")
     spec = {key: value for key, value in pod["spec"].items() if key not in ("priority", "serviceAccountName", "volumes")}
+    # Without volumes there is nothing to mount.
+    spec["containers"] = [{key: value for key, value in each.items() if key != "volumeMounts"} for each in spec["containers"]]
     spec["terminationGracePeriodSeconds"] = 0
     annotations = dict(meta.get("annotations", {})) | ({"test.gpuops.io/cold-start": f"{cold_start:g}s"} if cold_start else {})
     labels = dict(meta.get("labels", {})) | ({OWNER: owner} if owner else {})

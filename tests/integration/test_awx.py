@@ -99,7 +99,7 @@ def kubeconfig_file(folder: Path, plane: ControlPlane) -> dict[str, str]:
 
 
 def launch(folder: Path, template: str, environment: dict[str, str], host: dict[str, Any], **answers: Any) -> dict[str, Any]:
-    """Run a job as AWX would; gives what it leaves for the next one of a workflow."""
+    """Run a job as AWX would; gives its stats, of which ``artifact_data`` is what it leaves for the next one of a workflow."""
     data = folder / template.replace(" ", "-")
     (data / "env").mkdir(parents=True)
     (data / "inventory").mkdir()
@@ -123,7 +123,7 @@ def launch(folder: Path, template: str, environment: dict[str, str], host: dict[
     events = [json.loads(file.read_text()) for file in (data / "artifacts/job/job_events").glob("*.json")]
     (stats,) = (event["event_data"] for event in events if event["event"] == "playbook_on_stats")
     assert stats["ok"].keys() == {"eu"}
-    return dict(stats.get("artifact_data", {}))
+    return dict(stats)
 
 
 def test_each_template_works_with_the_rights_of_its_credential_and_nothing_but_its_environment(
@@ -135,18 +135,31 @@ def test_each_template_works_with_the_rights_of_its_credential_and_nothing_but_i
     for name, template in TEMPLATES.items():
         (credential,) = template["credentials"]
         answers = {"descheduler_chart_ref": str(chart)} if name == "gpuops deploy" else {}
-        left |= launch(tmp_path, name, bearer(plane, credential), {"cluster_uid": uid}, **answers)
+        stats = launch(tmp_path, name, bearer(plane, credential), {"cluster_uid": uid}, **answers)
+        left |= stats.get("artifact_data", {})
         if name == "gpuops deploy":
             assert plane.api.get("/apis/batch/v1/namespaces/kube-system/cronjobs/descheduler")
     assert not plane.api.items("/apis/batch/v1/namespaces/kube-system/cronjobs")
     assert left[f"gpuops_defrag_audit_{key}"]["name"] == "eu"
     assert left[f"gpuops_defrag_rate_{key}"]["limits"]["total"] >= 0
     assert left[f"gpuops_defrag_plan_{key}"]["verdict"] == left[f"gpuops_defrag_{key}"]["plan"]
+    assert left[f"gpuops_defrag_rate_{key}"]["action"] in ("hold", "pause")
+
+
+@pytest.mark.parametrize(("template", "answers"), [("gpuops tune", {}), ("gpuops reconcile", {"limits": "tuned"})])
+def test_a_second_run_in_a_row_changes_nothing(
+    tmp_path: Path, plane: ControlPlane, template: str, answers: dict[str, str]
+) -> None:
+    (credential,) = TEMPLATES[template]["credentials"]
+    for number in (1, 2):
+        (folder := tmp_path / str(number)).mkdir()
+        stats = launch(folder, template, bearer(plane, credential), {}, **answers)
+    assert stats["changed"] == {}
 
 
 def test_a_credential_with_a_kubeconfig_serves_hosts_that_name_a_context(tmp_path: Path, plane: ControlPlane) -> None:
-    left = launch(tmp_path, "gpuops reconcile", kubeconfig_file(tmp_path, plane), {"context": plane.folder.name})
-    assert len(left) == 1
+    stats = launch(tmp_path, "gpuops reconcile", kubeconfig_file(tmp_path, plane), {"context": plane.folder.name})
+    assert len(stats["artifact_data"]) == 1
 
 
 def builder(*arguments: str | Path, folder: Path) -> str:

@@ -32,6 +32,7 @@ OVER_CLUSTERS = (
     "tests/integration/test_fleet.py::test_a_cluster_that_does_not_answer_leaves_the_others_alone",
 )
 CARRYING_OUT = ("tests/integration/test_carry_out.py", "tests/integration/test_defragment.py")
+TUNED = "tests/integration/test_tuned.py"
 SCENARIOS = sorted(file.parent.name for file in ROOT.glob("extensions/molecule/*/molecule.yml"))
 
 
@@ -75,9 +76,10 @@ def older(name: str, tests: str, collections: str = "") -> Stage:
 STAGES = (
     Stage("sanity", (f"python {TOOLS}/sanity.py",), in_copy=True),
     pytest("unit", "-n 2 --cov --cov-report=term tests/unit"),
-    # Most of what these two do is to wait, beside everything else.
+    # Most of what these two stages do is to wait, beside everything else.
     pytest("carry-out", " ".join(CARRYING_OUT)),
-    pytest("integration", f"tests/integration {' '.join(f'--ignore {file}' for file in CARRYING_OUT)}"),
+    pytest("tuned", TUNED),
+    pytest("integration", f"tests/integration {' '.join(f'--ignore {file}' for file in (*CARRYING_OUT, TUNED))}"),
     *map(molecule, SCENARIOS),
     # The same with the oldest of everything that README.md promises, over live clusters too; and with what lies between.
     older("oldest", " ".join((DOORS, *OVER_CLUSTERS)), "tests/tools/collections.sh requirements-oldest-collections.txt"),

@@ -65,8 +65,8 @@ def with_answers(readings: Readings, answers: Mapping[str, Sequence[Sample] | st
     """Readings with what Prometheus says.
 
     Where it says nothing that could be true, what the API server told stands in, and that this is so is noted: a rate does
-    not rise by what only stands in. Of counts that both tell the more careful one is taken; where they are far apart, one of
-    them is of another cluster.
+    not rise by what only stands in. Evictions of others are added to ours. Where both count the GPU pods the fewer are taken;
+    where they are far apart, one of them is of another cluster.
 
     Args:
         readings: As the API server told them.
@@ -85,11 +85,12 @@ def with_answers(readings: Readings, answers: Mapping[str, Sequence[Sample] | st
         else:
             value, doubt = scalar(name, answer, now)
         told = getattr(readings, name)
-        if value is not None and name not in own and isinstance(told, int):
-            apart = abs(value - told)
-            if name == "gpu_pods" and apart > max(APART, 0.25 * told):
+        if value is not None and name == "evictions":
+            value = None if told is None else value + told
+        elif value is not None and name == "gpu_pods" and name not in own and told is not None:
+            if abs(value - told) > max(APART, 0.25 * told):
                 doubt = f"Prometheus counts {value} GPU pods, and the API server {told}: is it another cluster's?"
-            value = min(value, told) if name == "gpu_pods" else max(value, told)
+            value = min(value, told)
         if doubt:
             readings = replace(readings, unknown={**readings.unknown, name: doubt})
         elif value is not None:

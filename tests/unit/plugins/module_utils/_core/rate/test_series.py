@@ -115,14 +115,18 @@ def test_a_guard_fires_past_its_bound_and_is_unknown_where_a_value_is(
     assert guard("q", samples, NOW, above=bound.get("above"), below=bound.get("below")) == wanted
 
 
-def test_of_two_sources_the_more_careful_one_counts() -> None:
+def test_of_two_counts_of_pods_the_fewer_are_taken_and_evictions_of_others_are_added_to_ours() -> None:
     answers = {"gpu_pods": one(98), "evictions": one(7), "cold_start": [start(5)]}
     found = with_answers(TOLD, answers, (), NOW)
-    assert (found.gpu_pods, found.gpu_pods_not_ready, found.evictions) == (98, 2, 7)
+    assert (found.gpu_pods, found.gpu_pods_not_ready, found.evictions) == (98, 2, 10)
     assert found.cold_start == ColdStart(5, 5, {"Deployment a/llm": ColdStart(5, 5)})
     assert found.unknown == {}
     found = with_answers(TOLD, {"gpu_pods": one(102), "evictions": one(0)}, (), NOW)
     assert (found.gpu_pods, found.evictions) == (100, 3)
+    # A query of the user's tells those of others too. Where ours are not known the sum is not.
+    assert with_answers(TOLD, {"evictions": one(7)}, {"evictions"}, NOW).evictions == 10
+    lost = with_answers(TOLD.without("evictions", "it cannot be read"), {"evictions": one(7)}, {"evictions"}, NOW)
+    assert (lost.evictions, lost.unknown) == (None, {"evictions": "it cannot be read"})
 
 
 def test_sources_that_are_far_apart_are_not_of_one_cluster() -> None:
