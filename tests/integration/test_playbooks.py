@@ -148,7 +148,12 @@ def test_what_a_run_and_the_tuner_did_is_told_where_it_is_wanted_each_in_its_pla
     playbook.write_text(json.dumps([play]))
     with PrometheusServer(Says(202)) as gateway:
         where = {"metrics_file": str(folder / "gpuops.prom"), "pushgateway_url": gateway.url}
-        command = [f"{PROGRAMS}/ansible-playbook", str(playbook), "-e", json.dumps(where | {"metrics_labels": {"cluster": "east"}})]
+        command = [
+            f"{PROGRAMS}/ansible-playbook",
+            str(playbook),
+            "-e",
+            json.dumps(where | {"metrics_labels": {"cluster": "east"}}),
+        ]
         done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert changed(done.stdout) == []
