@@ -23,6 +23,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "slot_size": {"type": "int"},
     "exported_labels": {"type": "list", "elements": "str"},
     "product_labels": {"type": "list", "elements": "str"},
+    "dcgm": {"type": "bool"},
     "fragmentation_threshold": {"type": "float"},
     "storm_evictions": {"type": "int"},
     "ping_pong_evictions": {"type": "int"},

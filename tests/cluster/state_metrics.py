@@ -3,8 +3,9 @@
 """What kube-state-metrics (2.20) tells of a cluster, as far as rules and tuning ask: a program, KUBECONFIG PORT TEXTFILES.
 
 kube-state-metrics is in no Go module proxy, so that it cannot be built like the other programs. Names, labels, values and what is
-left out when are those of its internal/store/*.go. Node labels are told as with --metric-labels-allowlist=nodes=[*]. The files
-*.prom in the folder TEXTFILES are told too, as node_exporter does.
+left out when are those of its internal/store/*.go. Node labels are told as with --metric-labels-allowlist=nodes=[*], and node
+selectors as with --metric-opt-in-list=kube_pod_nodeselectors. The files *.prom in the folder TEXTFILES are told too, as
+node_exporter does.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ def sanitized(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_]", "_", name)
 
 
-def label_of(key: str) -> str:
-    """The label that tells a Kubernetes label of that key."""
-    return "label_" + re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", sanitized(key)).lower()
+def label_of(key: str, kind: str = "label") -> str:
+    """The label that tells a Kubernetes label of that key, or what a node selector asks of it."""
+    return f"{kind}_" + re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", sanitized(key)).lower()
 
 
 def seconds(time: str) -> float:
@@ -98,6 +99,11 @@ def of_pod(pod: Object) -> Iterator[Sample]:
     created_by = {"created_by_kind": controller["kind"], "created_by_name": controller["name"]}
     more = {"host_ip": status.get("hostIP", ""), "pod_ip": status.get("podIP", ""), "host_network": "false"}
     yield "kube_pod_info", own | node | created_by | more | {"priority_class": spec.get("priorityClassName", "")}, 1
+    yield (
+        "kube_pod_nodeselectors",
+        own | {label_of(key, "nodeselector"): value for key, value in (spec.get("nodeSelector") or {}).items()},
+        1,
+    )
     yield "kube_pod_created", own, seconds(metadata["creationTimestamp"])
     if metadata.get("deletionTimestamp"):
         yield "kube_pod_deletion_timestamp", own, seconds(metadata["deletionTimestamp"])

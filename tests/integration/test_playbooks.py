@@ -122,21 +122,44 @@ def test_options_of_a_plan_reach_the_module_and_relative_paths_are_the_users(tmp
     assert written["cost_seconds"] == 60 * written["evictions"]
 
 
-STEP = {"verdict": "Recommended", "evicted": [{}], "landed": [{}], "strays": [], "unready": [], "cluster": {"uid": "u-1"}}
+WHOSE = {"cluster": {"uid": "u-1"}}
+STEP = {"verdict": "Recommended", "evicted": [{}], "landed": [{}], "strays": [], "unready": [], **WHOSE}
+RATE = {"action": "pause", "limits": {"per_node": 1, "total": 0}, **WHOSE}
+RUN_TOLD = ("gpuops_defrag", "gpuops.prom", 'gpuops_run_pods{cluster="east",outcome="evicted"} 1\n')
+RATE_TOLD = ("gpuops_defrag_tune", "gpuops-tune.prom", 'gpuops_tune_info{cluster="east",action="pause"} 1\n')
 
 
-def test_what_a_run_did_is_told_where_it_is_wanted(tmp_path: Path) -> None:
-    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": {"step": STEP}}
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        ({"step": STEP, "rate": {"skipped": True}}, [RUN_TOLD]),
+        ({"rate": RATE}, [RATE_TOLD]),
+        ({"step": STEP, "rate": RATE}, [RUN_TOLD, RATE_TOLD]),
+    ],
+    ids=["a run", "a tick of the tuner", "a run at a tuned rate"],
+)
+def test_what_a_run_and_the_tuner_did_is_told_where_it_is_wanted_each_in_its_place(
+    there: dict[str, Any], expected: list[tuple[str, str, str]], tmp_path: Path
+) -> None:
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": there}
     play["tasks"] = [{"name": "Tell", "ansible.builtin.include_tasks": str(ROOT / "playbooks/tasks/tell_metrics.yml")}]
-    playbook, file = tmp_path / "playbook.yml", tmp_path / "gpuops.prom"
+    playbook, folder = tmp_path / "playbook.yml", tmp_path / "textfiles"
+    folder.mkdir()
     playbook.write_text(json.dumps([play]))
     with PrometheusServer(Says(202)) as gateway:
-        given = {"metrics_file": str(file), "pushgateway_url": gateway.url, "metrics_labels": {"cluster": "east"}}
-        command = [f"{PROGRAMS}/ansible-playbook", str(playbook), "-e", json.dumps(given)]
+        where = {"metrics_file": str(folder / "gpuops.prom"), "pushgateway_url": gateway.url}
+        command = [
+            f"{PROGRAMS}/ansible-playbook",
+            str(playbook),
+            "-e",
+            json.dumps(where | {"metrics_labels": {"cluster": "east"}}),
+        ]
         done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert changed(done.stdout) == []
-    (asked,) = gateway.asked
-    assert (asked.method, asked.path) == ("PUT", "/metrics/job/gpuops_defrag/instance/u-1")
-    for text in (asked.body, file.read_text()):
-        assert 'gpuops_run_pods{cluster="east",outcome="evicted"} 1\n' in text
+    assert {path.name for path in folder.iterdir()} == {file for _job, file, _line in expected}
+    assert [each.method for each in gateway.asked] == ["PUT"] * len(expected)
+    for asked, (job, file, line) in zip(gateway.asked, expected, strict=True):
+        assert asked.path == f"/metrics/job/{job}/instance/u-1"
+        assert line in asked.body
+        assert line in (folder / file).read_text()

@@ -20,9 +20,10 @@ from ansible_collections.gpuops.defrag.tests.cluster import fleet
 from ansible_collections.gpuops.defrag.tests.cluster.monitoring import Monitoring
 from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane
 from ansible_collections.gpuops.defrag.tests.cluster.processes import wait_until
+from ansible_collections.gpuops.defrag.tests.cluster.state_metrics import exposition
 from ansible_collections.gpuops.defrag.tests.unit.running import run_module
 
-SETTINGS = MonitoringSettings(gpu_hour_price=3)
+SETTINGS = MonitoringSettings(gpu_hour_price=3, dcgm=True)
 FIGURES = figures(SETTINGS)
 RULES = rule_groups(SETTINGS)
 RUN = {
@@ -34,6 +35,8 @@ RUN = {
     "planned": {"freed_nodes": ["a", "b"], "slots_gained": {"8": 2}},
     "realized": {"freed_nodes": ["a"], "slots_gained": {"8": 1}},
 }
+
+TICK = {"action": "hold", "limits": {"total": 3}}
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +122,12 @@ def test_rules_are_known_to_be_loaded_or_what_is_wrong(monitoring: Monitoring, c
 
 def test_every_query_of_the_dashboard_returns_data(plane: ControlPlane, monitoring: Monitoring) -> None:
     (monitoring.textfiles / "run.prom").write_text(run_metrics(RUN, now=1))
+    (monitoring.textfiles / "tune.prom").write_text(run_metrics(TICK, now=1))
     (monitoring.textfiles / "descheduler.prom").write_text('descheduler_pods_evicted_total{result="success"} 7\n')
-    pod = next(each for each in fleet.pods(plane.api) if fleet.is_ready(each))["metadata"]
+    found = next(each for each in fleet.pods(plane.api) if fleet.is_ready(each))
+    pod = found["metadata"]
+    gpu = {"hostname": found["spec"]["nodeName"], "UUID": "GPU-1", "namespace": pod["namespace"], "pod": pod["name"]}
+    (monitoring.textfiles / "dcgm.prom").write_text(exposition([("DCGM_FI_DEV_GPU_UTIL", gpu, 35)]))
     path = f"/api/v1/namespaces/{pod['namespace']}/pods/{pod['name']}"
     # It is seen on its way out for as long as it takes.
     plane.api.patch(path, {"metadata": {"finalizers": ["test.gpuops.io/stay"]}})

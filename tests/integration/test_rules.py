@@ -19,7 +19,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.rul
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.settings import MonitoringSettings
 from ansible_collections.gpuops.defrag.tests.cluster.programs import PROMETHEUS, programs
 from ansible_collections.gpuops.defrag.tests.cluster.state_metrics import Sample
-from ansible_collections.gpuops.defrag.tests.integration.promtool import Expect, Series, check, firing, samples, series
+from ansible_collections.gpuops.defrag.tests.integration.promtool import Expect, Series, check, firing, samples, selector, series
 from ansible_collections.gpuops.defrag.tests.unit.builders import GPU, container, laid_out, measured, node, packed, pod, workload
 
 Object = dict[str, Any]
@@ -37,6 +37,11 @@ def init(name: str, gpus: int, **more: Any) -> Object:
 def example(name: str) -> list[Object]:
     items: list[Object] = json.loads(gzip.decompress((EXAMPLES / f"{name}.json.gz").read_bytes()))["items"]
     return items
+
+
+def product(name: str) -> Object:
+    """A node selector."""
+    return {"nvidia.com/gpu.product": name}
 
 
 SIDECAR = {"restartPolicy": "Always"}
@@ -89,6 +94,21 @@ CLUSTERS: dict[str, list[Object]] = {
         pod("gated", 8, schedulingGates=[{"name": "x"}]),
         pod("huge", 9),
     ],
+    "pods that wait for a pool of their own": [
+        *(node(f"a{i}", 4, product="A100") for i in range(2)),
+        *(pod(f"a{i}", 4, f"a{i}") for i in range(2)),
+        *(node(f"t{i}", 4, product="T4") for i in range(3)),
+        *(pod(f"t{i}", 3, f"t{i}") for i in range(3)),
+        *(node(f"l{i}", 4, product="L4") for i in range(4)),
+        *(pod(f"l{i}", 3, f"l{i}") for i in range(4)),
+        # Their pool is full, has room in holes alone, or has too little even so; any pool will do.
+        *(pod(f"a100-{i}", 2, nodeSelector=product("A100")) for i in range(3)),
+        *(pod(f"t4-{i}", 2, nodeSelector=product("T4")) for i in range(2)),
+        pod("l4", 2, nodeSelector=product("L4")),
+        pod("four", 4, nodeSelector=product("T4")),
+        pod("any", 2),
+        pod("large", 4),
+    ],
     "an example of 200 GPUs": example("gpu200-1"),
     "an example of mixed nodes": example("mixed60-1"),
 }
@@ -122,6 +142,8 @@ def expected(objects: Iterable[Object], cluster: str) -> list[Expect]:
         }.items():
             pools.setdefault(name, []).append((where, value))
     told += [Expect(query(name, "pool"), values) for name, values in pools.items()]
+    blocked = Expect(query("pod_blocked", "pod"), [(at | {"pod": pod["pod"]}, pod["gpus"]) for pod in found["blocked_pods"]])
+    told.append(blocked)
     told.append(Expect(query("slot_size"), [(at, found["slot_size"])]))
     told.append(Expect(query("blocked_pods"), [(at, len(found["blocked_pods"]))]))
     told.append(Expect(query("blocked_gpus"), [(at, sum(pod["gpus"] for pod in found["blocked_pods"]))]))
@@ -171,6 +193,102 @@ def test_the_same_is_recorded_however_it_is_told(settings: MonitoringSettings, g
     ]
     waits = Expect(f"max by (pod) ({found.series('pod_unschedulable')})", [({"pod": "large"}, 4)])
     check(rule_groups(settings), given, [*wanted, waits], tmp_path)
+
+
+BOUND = CLUSTERS["pods that wait for a pool of their own"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "of_two", "of_four", "pods"),
+    [
+        # The one that may go anywhere counts in either pool, and once.
+        ((), {"A100": 0, "T4": 3, "L4": 2}, {"A100": 0, "T4": 0, "L4": 1}, 5),
+        (("kube_pod_nodeselectors",), {"A100": 0, "T4": 7, "L4": 7}, {"A100": 0, "T4": 0, "L4": 2}, 9),
+    ],
+    ids=["node selectors are told", "they are not"],
+)
+def test_pods_are_blocked_in_the_pools_that_they_may_use(
+    missing: tuple[str, ...], of_two: dict[str, int], of_four: dict[str, int], pods: int, tmp_path: Path
+) -> None:
+    told = [sample for sample in samples(BOUND) if sample[0] not in missing]
+    expected = [
+        Expect(f"sum by (pool) ({FIGURES.series(f'pool_blocked[{size}]')})", [({"pool": pool}, n) for pool, n in counts.items()])
+        for size, counts in ((2, of_two), (4, of_four))
+    ]
+    check(RULES, series(told), [*expected, Expect(f"sum by (x) ({FIGURES.series('blocked_pods')})", [({}, pods)])], tmp_path)
+
+
+DCGM = figures(MonitoringSettings(dcgm=True))
+
+
+def busy(metric: str, value: float, **labels: str) -> Series:
+    """A series of DCGM's exporter, with labels of a scrape that has a pod of its own."""
+    own = {"UUID": "GPU-1", "gpu": "0", "modelName": "A100", "namespace": "gpu-operator", "pod": "dcgm-exporter-1"}
+    return Series(selector(f"DCGM_FI_{metric}", {**own, **labels}), f"{value:g}x600")
+
+
+def test_what_gpus_do_is_told_once_for_node_pool_and_pod_however_they_are_named(tmp_path: Path) -> None:
+    objects = [*(node(f"n{i}", 2, product="A100") for i in range(4)), pod("p", 2, "n1"), pod("q", 1, "n2")]
+    of_p = {"exported_namespace": "default", "exported_pod": "p"}
+    given = [
+        *series(samples(objects)),
+        # Two exporters of one GPU; newer and older spelling; no scrape's label in the way; a GPU without a pod.
+        busy("DEV_GPU_UTIL", 80, hostname="n1", **of_p),
+        busy("DEV_GPU_UTIL", 80, hostname="n1", instance="2", **of_p),
+        busy("DEV_GPU_UTIL", 40, hostname="n1", UUID="GPU-2", **of_p),
+        busy("DEV_GPU_UTIL", 10, Hostname="n2", UUID="GPU-3", namespace="default", pod="q"),
+        busy("DEV_GPU_UTIL", 0, Hostname="n2", UUID="GPU-4"),
+        # The parts of one that is cut, which have no such figure but another one.
+        busy("PROF_GR_ENGINE_ACTIVE", 0.5, hostname="n3", UUID="GPU-5", GPU_I_ID="7"),
+        busy("PROF_GR_ENGINE_ACTIVE", 0.1, hostname="n3", UUID="GPU-5", GPU_I_ID="8"),
+        # Both are told: the first one counts. Nonsense, and a node that has no such GPUs.
+        busy("PROF_GR_ENGINE_ACTIVE", 0.99, hostname="n1", **of_p),
+        busy("DEV_GPU_UTIL", 2147483632, hostname="n0", UUID="GPU-6"),
+        busy("DEV_GPU_UTIL", 100, hostname="elsewhere", UUID="GPU-7"),
+    ]
+    expected = [
+        Expect(
+            f"max by (node) ({DCGM.series('node_busy')})", [({"node": n}, v) for n, v in (("n1", 0.6), ("n2", 0.05), ("n3", 0.3))]
+        ),
+        Expect(f"max by (pool) ({DCGM.series('pool_busy')})", [({"pool": "A100"}, 1.9 / 6)]),
+        Expect(f"max by (pod) ({DCGM.series('pod_busy')})", [({"pod": "p"}, 0.6), ({"pod": "q"}, 0.1)]),
+    ]
+    check(rule_groups(MonitoringSettings(dcgm=True)), given, expected, tmp_path)
+
+
+def test_what_gpus_do_is_unknown_where_dcgm_does_not_tell_and_that_is_told(tmp_path: Path) -> None:
+    objects = packed("8: 8")
+    silent = {"cluster": "a", "problem": "what GPUs do is not told by DCGM"}
+    given = [*of(objects, "a"), *of(objects, "b"), busy("DEV_GPU_UTIL", 0, hostname="n1", cluster="b")]
+    expected = [
+        Expect(f"count by (cluster) ({DCGM.series('pool_busy')})", [({"cluster": "b"}, 1)]),
+        firing("GPUMonitoringBlind", at="14m"),
+        firing("GPUMonitoringBlind", silent, at="16m"),
+    ]
+    check(rule_groups(MonitoringSettings(dcgm=True)), given, expected, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("counters", "evictions"),
+    [
+        # From 0.34 under the first name, before under the second; in an upgrade both. What is no success does not count.
+        ({'descheduler_pods_evicted_total{result="success"}': 3, 'descheduler_pods_evicted_total{result="no"}': 5}, 60),
+        (
+            {'descheduler_pods_evicted{result="success",node="a"}': 1, 'descheduler_pods_evicted{result="success",node="b"}': 1},
+            40,
+        ),
+        ({'descheduler_pods_evicted_total{result="success"}': 1, 'descheduler_pods_evicted{result="success"}': 1}, 20),
+        ({}, None),
+    ],
+    ids=["its name", "its name before", "both", "none"],
+)
+def test_the_deschedulers_evictions_are_told_by_one_name_of_two(
+    counters: dict[str, int], evictions: int | None, tmp_path: Path
+) -> None:
+    # By so many more in each of the first twenty minutes, and none thereafter.
+    given = [Series(name, f"0+{more}x20 {20 * more}x200") for name, more in counters.items()]
+    query = f"round(sum by (x) ({FIGURES.series('descheduler_evictions')}))"
+    check(RULES, given, [Expect(query, [] if evictions is None else [({}, evictions)], at="59m")], tmp_path)
 
 
 @pytest.mark.parametrize("name", ["pool_stranded_now", "pool_utilization", "pods", "pods_not_ready", "cold_start[0.9]"])

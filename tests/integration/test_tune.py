@@ -96,7 +96,9 @@ def policy(api: Api) -> Object:
     return found
 
 
-def test_with_no_more_than_a_job_is_given_it_decides_and_a_second_run_changes_nothing(api: Api, job: dict[str, str]) -> None:
+def test_with_no_more_than_a_job_is_given_it_decides_and_a_second_run_changes_nothing(
+    api: Api, job: dict[str, str], tmp_path: Path
+) -> None:
     foreseen = play("tune", job, "--check", "--diff")
     assert "changed=1 " in foreseen
     assert not [each for each in api.items(MAPS) if each["metadata"]["name"] == "gpuops-defrag"]
@@ -106,7 +108,8 @@ def test_with_no_more_than_a_job_is_given_it_decides_and_a_second_run_changes_no
     assert re.search(r"gpuops_defrag_rate_[0-9a-f_]{36}", first)
     assert "hold: 1 pods every 300 s" in first
     assert level(api) == 1
-    assert "changed=0 " in play("tune", job)
+    assert "changed=0 " in play("tune", job, metrics_file=str(tmp_path / "gpuops.prom"))
+    assert 'gpuops_tune_info{action="hold"} 1\n' in (tmp_path / "gpuops-tune.prom").read_text()
 
 
 def test_readings_that_agree_raise_it_and_reconcile_moves_as_many_at_a_time(api: Api, job: dict[str, str]) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +17,15 @@ from .settings import MonitoringSettings
 WIDTH = 24
 # Grafana of this schema, 10.2 and newer, reads it as it is; newer ones carry it over.
 SCHEMA = 39
+# Rows of the panel's units; others are 8.
+HEIGHTS = {"stat": 4, "status-history": 16}
 # Told apart by eyes that do not tell red from green too (Okabe and Ito), and by the numbers.
 BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"
 
-_SELECTOR = re.compile(r"((?:node|pool|cluster|namespace|workload):gpuops_\w+(?::\w+)?)\{")
+# What alerts have in common, and what some of them tell of.
+ALERTED = "alertname, alertstate, severity, pool, size, namespace, poddisruptionbudget, problem, verdict, action"
+
+_SELECTOR = re.compile(r"((?:node|pool|cluster|namespace|pod):gpuops_\w+(?::\w+)?)\{")
 _POOLED = ("node:", "pool:")
 
 
@@ -37,6 +42,11 @@ class Panel:
         about: What the figure means.
         steps: Values from which a colour counts, with the colour; the first is for all below.
         most: The end of the scale.
+        empty: What it says where there is no series.
+        instant: Whether it shows now alone.
+        points: How many moments it shows at most; as many as it is wide if None.
+        columns: Columns of a table that get another name, or none and are left out.
+        options: Grafana's, of its kind.
     """
 
     title: str
@@ -47,7 +57,10 @@ class Panel:
     about: str = ""
     steps: Sequence[tuple[float, str]] = ()
     most: float | None = None
+    empty: str = "unknown"
     instant: bool = False
+    points: int | None = None
+    columns: Mapping[str, str | None] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -73,10 +86,10 @@ def dashboard(settings: MonitoringSettings) -> dict[str, Any]:
         top, left, height = top + 1, 0, 0
         for panel in panels:
             if left + panel.width > WIDTH:
-                top, left = top + height, 0
-            height = 4 if panel.kind == "stat" else 8
-            placed.append(_panel(panel, len(placed) + 1, _at(left, top, panel.width, height), found.recorded, settings))
-            left += panel.width
+                top, left, height = top + height, 0, 0
+            place = _at(left, top, panel.width, HEIGHTS.get(panel.kind, 8))
+            placed.append(_panel(panel, len(placed) + 1, place, found.recorded, settings))
+            left, height = left + panel.width, max(height, place["h"])
         top += height
     return {
         "uid": "gpuops-defrag",
@@ -144,14 +157,17 @@ def _panel(panel: Panel, number: int, place: dict[str, int], recorded: Any, sett
         for index, (expr, legend) in enumerate(panel.queries)
     ]
     steps = panel.steps or ((0, BLUE),)
-    coloured: dict[str, Any] = {
+    # Nothing here can be below 0, and what is not known is not 0.
+    shown: dict[str, Any] = {
         "unit": panel.unit,
+        "min": 0,
+        "noValue": panel.empty,
         "thresholds": {"mode": "absolute", "steps": [{"color": c, "value": v if i else None} for i, (v, c) in enumerate(steps)]},
     }
     if panel.steps:
-        coloured["color"] = {"mode": "thresholds"}
+        shown["color"] = {"mode": "thresholds"}
     if panel.most is not None:
-        coloured |= {"min": 0, "max": panel.most}
+        shown["max"] = panel.most
     return {
         "id": number,
         "type": panel.kind,
@@ -160,9 +176,16 @@ def _panel(panel: Panel, number: int, place: dict[str, int], recorded: Any, sett
         "datasource": datasource,
         "gridPos": place,
         "targets": targets,
-        "fieldConfig": {"defaults": coloured, "overrides": []},
+        "fieldConfig": {"defaults": shown, "overrides": []},
         "options": panel.options,
+        **({"maxDataPoints": panel.points} if panel.points else {}),
+        **({"transformations": [_organize({"Time": None, **panel.columns})]} if panel.kind == "table" else {}),
     }
+
+
+def _organize(columns: Mapping[str, str | None]) -> dict[str, Any]:
+    hidden = {name: True for name, other in columns.items() if other is None}
+    return {"id": "organize", "options": {"excludeByName": hidden, "renameByName": {k: v for k, v in columns.items() if v}}}
 
 
 def _chosen(expr: str, cluster: str) -> str:
@@ -174,16 +197,17 @@ def _chosen(expr: str, cluster: str) -> str:
             chosen += 'pool=~"$pool", '
         return f"{found[1]}{{{chosen}"
 
-    return re.sub(r"\b(gpuops_(?:run|tune)_\w+)\{", rf'\1{{{cluster}=~"$cluster", ', _SELECTOR.sub(narrowed, expr)).replace(
-        ", }", "}"
-    )
+    return re.sub(
+        r"\b(gpuops_(?:run|tune)_\w+|ALERTS)\{", rf'\1{{{cluster}=~"$cluster", ', _SELECTOR.sub(narrowed, expr)
+    ).replace(", }", "}")
 
 
 def _rows(settings: MonitoringSettings) -> Iterator[tuple[str, list[Panel]]]:
-    c = settings.cluster_label
+    c, pool = settings.cluster_label, f"{{{{{settings.cluster_label}}}}} {{{{pool}}}}"
     k, threshold = settings.fragmentation_size, settings.fragmentation_threshold
     used, usable = "(sum(<pool_gpus>) - sum(<pool_free>))", "(sum(<pool_gpus>) - sum(<pool_free>) - sum(<pool_stranded_now>))"
     calm = ((0, BLUE), (1, ORANGE))
+    resource = f'resource="{settings.resource_name}"'
     yield (
         "Now",
         [
@@ -222,13 +246,23 @@ def _rows(settings: MonitoringSettings) -> Iterator[tuple[str, list[Panel]]]:
                 steps=calm,
             ),
             Panel("Nodes to give back", "stat", [("sum(<pool_reclaimable>)", "")], 3, about="They hold nothing of their own."),
+            Panel(
+                "Alerts",
+                "table",
+                [(f"max by ({c}, {ALERTED}) (ALERTS{{{resource}}})", "")],
+                WIDTH,
+                about="One that is pending fires if it lasts. With GPUMonitoringBlind, that others are not here means nothing.",
+                empty="none",
+                instant=True,
+                columns={"Value": None},
+            ),
         ],
     )
     yield (
         "Pools",
         [
-            Panel("Free GPUs", "bargauge", [("<pool_free>", "{{pool}}")], 8, instant=True),
-            Panel("Stranded GPUs", "bargauge", [("<pool_stranded_now>", "{{pool}}")], 8, steps=calm, instant=True),
+            Panel("Free GPUs", "bargauge", [("<pool_free>", pool)], 8, instant=True),
+            Panel("Stranded GPUs", "bargauge", [("<pool_stranded_now>", pool)], 8, steps=calm, instant=True),
             Panel("Slots left by size", "bargauge", [("sum by (size) (<pool_slots[*]>)", "{{size}} GPUs")], 8, instant=True),
         ],
     )
@@ -242,35 +276,83 @@ def _rows(settings: MonitoringSettings) -> Iterator[tuple[str, list[Panel]]]:
                 unit="percentunit",
                 most=1,
             ),
-            Panel("Fragmentation rate", "timeseries", [("<pool_fragmentation>", "{{pool}}")], unit="percentunit", most=1),
+            Panel("Fragmentation rate", "timeseries", [("<pool_fragmentation>", pool)], unit="percentunit", most=1),
             Panel("Stranded GPUs by size", "timeseries", [("sum by (size) (<pool_stranded[*]>)", "{{size}} GPUs")]),
             Panel("Blocked pods", "timeseries", [("sum(<blocked_pods>)", "pods"), ("sum(<blocked_gpus>)", "GPUs they ask for")]),
         ],
     )
+    shades = {0: "#08306B", 1: ORANGE, k: "#6BAED6", max(k, *settings.sizes): "#DEEBF7"}
     yield (
         "Nodes",
         [
             Panel(
                 "Free GPUs of each node",
                 "status-history",
-                [("<node_free>", "{{node}}")],
+                [("<node_free>", f"{{{{{c}}}}} {{{{node}}}}")],
                 WIDTH,
-                about="A row for each node, the darker the more is free.",
-                steps=((0, "#08306B"), (1, "#E69F00"), (k, "#6BAED6"), (max(settings.sizes), "#DEEBF7")),
-                options={"showValue": "auto", "rowHeight": 0.9, "colWidth": 0.95, "legend": {"showLegend": False}},
+                about=f"A row for each node: dark where none is free, the paler the more, orange where fewer than {k} are.",
+                steps=sorted(shades.items()),
+                # It shows no row at all where a moment would have less than two pixels.
+                points=120,
+                options={"showValue": "auto", "rowHeight": 0.9, "colWidth": 0.95, "perPage": 50, "legend": {"showLegend": False}},
             ),
         ],
     )
+    if settings.dcgm:
+        yield (
+            "Use",
+            [
+                Panel(
+                    "GPUs at work and GPUs requested",
+                    "timeseries",
+                    [("<pool_busy>", f"{pool}, at work"), ("<pool_utilization>", f"{pool}, requested")],
+                    unit="percentunit",
+                    about="By DCGM: the share of the time in which something runs on them.",
+                    most=1,
+                ),
+                Panel(
+                    "Pods that use their GPUs least",
+                    "bargauge",
+                    [("bottomk(10, <pod_busy>)", "{{namespace}}/{{pod}}")],
+                    unit="percentunit",
+                    about="A GPU that several pods share counts for one of them.",
+                    most=1,
+                    instant=True,
+                ),
+            ],
+        )
+    ended = f"max by ({c}, verdict) (gpuops_run_info{{}})"
+    since = f"(time() - max by ({c}) (gpuops_run_timestamp_seconds{{}}))"
     yield (
         "What runs did",
         [
             Panel(
                 "Last run",
                 "table",
-                [(f"max by ({c}, verdict) (gpuops_run_info{{}})", "")],
+                [(f"{ended} * on ({c}) group_left () {since}", "")],
                 8,
-                about="How it ended. The collection tells it where metrics_file or pushgateway_url is set.",
+                "s",
+                about="How it ended, and how long ago. The collection tells it where metrics_file or pushgateway_url is set.",
+                empty="not told",
                 instant=True,
+                columns={"Value": "ago"},
+            ),
+            Panel(
+                "Last decision on the rate",
+                "table",
+                [(f"max by ({c}, action) (gpuops_tune_info{{}})", "")],
+                8,
+                about="By the playbook tune, or a run with limits=tuned.",
+                empty="not told",
+                instant=True,
+                columns={"Value": None},
+            ),
+            Panel(
+                "Pods that may be evicted in a cycle",
+                "timeseries",
+                [(f'max by ({c}, limit) (gpuops_tune_limit{{limit!="interval_seconds"}})', f"{{{{{c}}}}} {{{{limit}}}}")],
+                8,
+                about="The limits that were decided on; total is for all of them.",
             ),
             Panel("Pods of the last run", "bargauge", [("sum by (outcome) (gpuops_run_pods{})", "{{outcome}}")], 8, instant=True),
             Panel(
@@ -281,10 +363,18 @@ def _rows(settings: MonitoringSettings) -> Iterator[tuple[str, list[Panel]]]:
                 instant=True,
             ),
             Panel(
+                "Slots gained, planned and realised",
+                "bargauge",
+                [("sum by (of, size) (gpuops_run_slots_gained{})", "{{of}}, {{size}} GPUs")],
+                8,
+                instant=True,
+            ),
+            Panel(
                 "GPU pods evicted in an hour",
                 "timeseries",
                 [("sum by (namespace) (<evicted[1h]>)", "{{namespace}}"), ("sum(<descheduler_evictions>)", "by the descheduler")],
                 about="By the Eviction API, whoever asked for it.",
+                empty="none seen",
             ),
             Panel("Strays of the last run", "timeseries", [('sum(gpuops_run_pods{outcome="stray"})', "strays")]),
         ],

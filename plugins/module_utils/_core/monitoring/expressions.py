@@ -15,6 +15,7 @@ What the series of kube-state-metrics have against whoever adds them up, and wha
 - Init containers count by the largest, beside the sidecars, which are init containers that always restart. The order of the two
   is not told; the sidecars are taken to be there first, which may be one GPU too many and never one too few.
 - A gated pod is called unschedulable too.
+- Which nodes a pod may use is not told, but for its node selector, if that is asked for.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ class Figures(dict[str, Figure]):
 def figures(settings: MonitoringSettings) -> Figures:
     """All figures of a resource."""
     sources = Sources(settings)
-    parts = (_pods(sources), _nodes(sources), _pools(settings), _waiting(sources), _starts(sources), _evictions(sources))
+    parts = [_pods(sources), _nodes(sources), _pools(settings), _waiting(sources), _starts(sources), _evictions(sources)]
+    if settings.dcgm:
+        parts.append(_use(sources))
     return Figures(settings.resource_name, ((name, _tidy(figure)) for part in parts for name, figure in part))
 
 
@@ -244,10 +247,10 @@ def _pool_of_nodes(s: Sources) -> str:
     return f"(\n  {f'{chr(10)}  or on {at} '.join(named)}\n)\nand on {at} <node_offered>{unless}"
 
 
-def _label_of(key: str) -> str:
-    """The label in which kube-state-metrics tells a label of Kubernetes."""
+def _label_of(key: str, kind: str = "label") -> str:
+    """The label in which kube-state-metrics tells a label of Kubernetes, or what a ``nodeselector`` asks of it."""
     text = re.sub(r"[^a-zA-Z0-9_]", "_", key)
-    return "label_" + re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", text).lower()
+    return f"{kind}_" + re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", text).lower()
 
 
 def _pools(settings: MonitoringSettings) -> Iterator[tuple[str, Figure]]:
@@ -303,42 +306,43 @@ def _waiting(s: Sources) -> Iterator[tuple[str, Figure]]:
             """,
         ),
     )
-    sizes = range(1, max(s.settings.sizes) + 1)
-    for size in sizes:
+    yield "pod_pool", Figure("pod:gpuops_pool:group", _pool_of_pods(s))
+    at = s.by("pool")
+    anywhere = []
+    for size in range(1, max(s.settings.sizes) + 1):
         # The scheduler finds no node for them, and no single node of the pool has what all of them have together.
+        scattered = f"((<pool_free> >= {size}) and (<pool_largest> < {size}))"
+        waiting = f"(<pod_unschedulable> == {size})"
+        anywhere.append(f"({waiting} unless on {pod} <pod_pool>) and on {c} {scattered}")
         yield (
             f"pool_blocked[{size}]",
             Figure(
                 "pool:gpuops_blocked_pods:count",
                 f"""
-                ((<pool_free> >= {size}) and (<pool_largest> < {size})) * 0
-                + on {c} group_left () count by {c} (<pod_unschedulable> == {size})
-                or
+                (
+                  (<pool_free> * 0 + on {c} group_left () count by {c} ({waiting} unless on {pod} <pod_pool>) or <pool_free> * 0)
+                  + on {at}
+                  (count by {at} (<pod_pool> and on {pod} {waiting}) or on {at} <pool_free> * 0)
+                )
+                and on {at} {scattered}
+                or on {at}
                 <pool_free> * 0
                 """,
                 {"size": str(size)},
             ),
         )
-    # Of pools of one cluster the same pods may be counted.
-    each = {size: f"max by {c} (<pool_blocked[{size}]>)" for size in sizes}
-    yield "blocked_pods", Figure("cluster:gpuops_blocked_pods:sum", "\n+ ".join(each.values()))
-    weighed = [f"{size} * {expr}" for size, expr in each.items()]
-    yield "blocked_gpus", Figure("cluster:gpuops_blocked_gpus:sum", "\n+ ".join(weighed))
+    named = f"(<pod_unschedulable> * on {pod} group_left (pool) <pod_pool>)"
+    there = f"({named} <= on {at} group_left () <pool_free>) > on {at} group_left () <pool_largest>"
+    # Of pools of one cluster the same pods may be counted; here each is once.
+    either = "\n  or\n  ".join([there, *anywhere])
+    yield "pod_blocked", Figure("pod:gpuops_blocked:max", f"max by {pod} (\n  {either}\n)")
+    none = f"or on {c}\nmax by {c} (<pool_free>) * 0"
+    yield "blocked_pods", Figure("cluster:gpuops_blocked_pods:sum", f"count by {c} (<pod_blocked>)\n{none}")
+    yield "blocked_gpus", Figure("cluster:gpuops_blocked_gpus:sum", f"sum by {c} (<pod_blocked>)\n{none}")
     since = f"({s('kube_pod_status_unscheduled_time', POD)} or {s('kube_pod_created', POD)})"
     yield (
         "blocked_seconds",
-        Figure(
-            "cluster:gpuops_blocked_seconds:max",
-            f"""
-            max by {c} (
-              time() - {since}
-              and on {pod} (<pod_unschedulable> <= on {c} group_left () max by {c} (<pool_free>))
-            )
-            and on {c} (<blocked_pods> > 0)
-            or on {c}
-            <blocked_pods> * 0
-            """,
-        ),
+        Figure("cluster:gpuops_blocked_seconds:max", f"max by {c} (time() - {since} and on {pod} <pod_blocked>)\n{none}"),
     )
     yield "pods", Figure("cluster:gpuops_pods:count", f"count by {c} (max by {pod} (<pod_gpus>) and on {pod} ({bound} == 1))")
     ready = s("kube_pod_status_ready", POD, 'condition="true"')
@@ -353,6 +357,18 @@ def _waiting(s: Sources) -> Iterator[tuple[str, Figure]]:
             """,
         ),
     )
+
+
+def _pool_of_pods(s: Sources) -> str:
+    """The pool that a waiting pod names in its node selector, where that is told and there is such a pool."""
+    at = s.by(POD)
+    named = []
+    for product in s.settings.product_labels:
+        label = _label_of(product, "nodeselector")
+        told = s("kube_pod_nodeselectors", f"{POD}, {label}", f'{label}!=""')
+        pool = f'group by {s.by(f"{POD}, pool")} (label_replace({told}, "pool", "$1", "{label}", "(.*)"))'
+        named.append(f"({pool} and on {s.by('pool')} <pool_free>)")
+    return f"(\n  {f'{chr(10)}  or on {at} '.join(named)}\n)\nand on {at} <pod_unschedulable>"
 
 
 def _starts(s: Sources) -> Iterator[tuple[str, Figure]]:
@@ -442,6 +458,41 @@ def _evictions(s: Sources) -> Iterator[tuple[str, Figure]]:
     # Under another name before 0.34. The result may be a whole sentence; only this one is a success. A dry run counts as one.
     counted = [f'sum by {s.by("")} (increase({name}{{result="success"}}[1h]))' for name in DESCHEDULER_COUNTERS]
     yield "descheduler_evictions", Figure("cluster:gpuops_descheduler_evictions:increase1h", "\nor\n".join(counted))
+
+
+def _use(s: Sources) -> Iterator[tuple[str, Figure]]:
+    """Which share of the time GPUs have something to do, by DCGM."""
+    gpu = "node, UUID, GPU_I_ID"
+    # Its labels have changed their names, and beside a scrape's own they have others again. Where a GPU has no pod, that told may
+    # be the exporter's, which asks for no GPU.
+    names = {"node": ("hostname", "Hostname"), "namespace": ("exported_namespace",), "pod": ("exported_pod",)}
+
+    def told(metric: str) -> str:
+        for label, others in names.items():
+            for other in others:
+                metric = f'label_replace({metric}, "{label}", "$1", "{other}", "(.+)")'
+        return f"max by {s.by(f'{gpu}, {POD}')} ({metric})"
+
+    yield (
+        "gpu_busy",
+        Figure(
+            "gpu:gpuops_busy:ratio",
+            f"""
+            (
+              (
+                {told("DCGM_FI_DEV_GPU_UTIL")} / 100
+                or on {s.by(gpu)}
+                {told("DCGM_FI_PROF_GR_ENGINE_ACTIVE")}
+              ) <= 1
+            )
+            * on {s.by("node")} group_left (pool) group by {s.by("node, pool")} (<node_gpus>)
+            """,
+        ),
+    )
+    once = f"max by {s.by(f'pool, {gpu}')} (<gpu_busy>)"
+    yield "node_busy", Figure("node:gpuops_busy:avg", f"avg by {s.by('pool, node')} ({once})")
+    yield "pool_busy", Figure("pool:gpuops_busy:avg", f"avg by {s.by('pool')} ({once})")
+    yield "pod_busy", Figure("pod:gpuops_busy:avg", f"avg by {s.by(POD)} (<gpu_busy>)\nand on {s.by(POD)} <pod_gpus>")
 
 
 DESCHEDULER_COUNTERS = ("descheduler_pods_evicted_total", "descheduler_pods_evicted")

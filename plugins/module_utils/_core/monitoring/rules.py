@@ -82,7 +82,7 @@ def alerts(settings: MonitoringSettings) -> Iterator[Alert]:
         "warning",
         "{{ $value }} pods of {{ $labels.size }} GPUs wait while pool {{ $labels.pool }} has GPUs enough, on no single node",
         "Pool {{ $labels.pool }}<where> has at least {{ $labels.size }} GPUs free in all and no node with as many. Tidying up "
-        "would place pods that ask for {{ $labels.size }}.",
+        "would place pods that ask for {{ $labels.size }}, unless more than GPUs keeps them away: an audit tells of each.",
     )
     yield Alert(
         "GPUEvictionStorm",
@@ -178,14 +178,16 @@ def _blind(settings: MonitoringSettings) -> Alert:
         "what pods request is not told": f"group by {c} (<node_gpus>) unless on {c} <pods_told>",
         "the labels of nodes are not those that the rules were made for": f"group by {c} ({misnamed})",
     }
+    if settings.dcgm:
+        problems["what GPUs do is not told by DCGM"] = f"group by {c} (<node_gpus>) unless on {c} <pool_busy>"
     return Alert(
         "GPUMonitoringBlind",
         _any(problems),
         settings.blind_for,
         "warning",
         "GPUs are not monitored: {{ $labels.problem }}",
-        f"Of {settings.resource_name}<where>, {{{{ $labels.problem }}}}. The other alerts are silent meanwhile, which does not "
-        "mean that all is well.",
+        f"Of {settings.resource_name}<where>, {{{{ $labels.problem }}}}. Alerts that build on it are silent meanwhile, which "
+        "does not mean that all is well.",
     )
 
 

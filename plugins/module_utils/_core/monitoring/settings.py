@@ -37,6 +37,7 @@ class MonitoringSettings:
         product_labels: Node labels that name a GPU product, the first found counts. kube-state-metrics tells them where
             ``--metric-labels-allowlist=nodes=[…]`` has them; without them all nodes are one pool.
         matchers: Further matchers of the source series, as ``job="kube-state-metrics"``.
+        dcgm: Whether DCGM's exporter tells what GPUs do, and rules and dashboard are to have it.
         interval: Between evaluations; "" for Prometheus' own.
         fragmentation_threshold: Share of a pool's nodes from which its fragmentation is high.
         fragmentation_for, blocked_for, paused_for, budget_for, blind_for: How long it is so before the alert fires.
@@ -59,6 +60,7 @@ class MonitoringSettings:
     exported_labels: Sequence[str] = ()
     product_labels: Sequence[str] = PRODUCT_LABELS
     matchers: str = ""
+    dcgm: bool = False
     interval: str = ""
     fragmentation_threshold: float = 0.3
     fragmentation_for: str = "30m"
@@ -87,6 +89,8 @@ class MonitoringSettings:
             raise InputError(f"is {self.resource_name!r}; it is a GPU resource such as nvidia.com/gpu", field="resource_name")
         if self.requests_from not in SOURCES:
             raise InputError(f"is {self.requests_from!r}; there are {', '.join(SOURCES)}", field="requests_from")
+        if self.dcgm and self.resource_name != "nvidia.com/gpu":
+            raise InputError(f"tells of nvidia.com/gpu, and resource_name is {self.resource_name}; leave it off", field="dcgm")
         if unknown := sorted(set(self.exported_labels) - set(RENAMED)):
             raise InputError(f"has {unknown[0]!r}; there are {', '.join(RENAMED)}", field="exported_labels")
         if not self.sizes:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
@@ -13,7 +14,12 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.das
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.rules import rule_groups
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.settings import MonitoringSettings
 
-FOUND = dashboard(MonitoringSettings(gpu_hour_price=3, cluster_label="k8s_cluster"))
+FOUND = dashboard(MonitoringSettings(gpu_hour_price=3, cluster_label="k8s_cluster", dcgm=True))
+
+
+def panels(**given: Any) -> dict[str, dict[str, Any]]:
+    """By title; of some titles there are several."""
+    return {panel["title"]: panel for panel in dashboard(MonitoringSettings(**given))["panels"]}
 
 
 def test_it_belongs_to_no_installation() -> None:
@@ -58,9 +64,44 @@ def test_every_query_looks_at_the_chosen_clusters() -> None:
 
 
 def test_it_asks_for_what_is_recorded() -> None:
-    recorded = {rule["record"] for rule in rule_groups(MonitoringSettings())["groups"][0]["rules"]}
+    recorded = {rule["record"] for rule in rule_groups(MonitoringSettings(dcgm=True))["groups"][0]["rules"]}
     asked = {name for query in queries(FOUND) for name in recorded if f"{name}{{" in query}
     assert {query for query in queries(FOUND) if ":gpuops_" in query and not any(f"{name}{{" in query for name in asked)} == set()
+
+
+def test_what_is_of_a_pool_or_a_node_tells_of_which_cluster() -> None:
+    legends = {target["legendFormat"] for panel in FOUND["panels"] for target in panel.get("targets", ())}
+    # Money is added up over clusters, and pods are the ten of all.
+    assert {legend for legend in legends if "{{pool}}" in legend and "{{k8s_cluster}}" not in legend} == {"{{pool}}"}
+    assert "{{k8s_cluster}} {{node}}" in legends
+
+
+@pytest.mark.parametrize(("k", "sizes"), [(2, (1, 2, 4, 8)), (1, (8,)), (4, (1, 2))])
+def test_thresholds_rise_whatever_the_sizes_are(k: int, sizes: tuple[int, ...]) -> None:
+    for panel in panels(fragmentation_size=k, sizes=sizes).values():
+        if panel["type"] == "row":
+            continue
+        steps = [step["value"] for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"]]
+        assert steps[0] is None
+        assert steps[1:] == sorted(set(steps[1:])), panel["title"]
+
+
+def test_the_map_of_nodes_asks_for_no_more_moments_than_grafana_draws() -> None:
+    """It draws none where they are closer than two pixels: on the narrowest screens, 24 columns are some 700 wide."""
+    (found,) = (panel for panel in FOUND["panels"] if panel["type"] == "status-history")
+    assert found["maxDataPoints"] * 2 < 700
+
+
+def test_an_empty_panel_does_not_say_zero() -> None:
+    shown = [panel["fieldConfig"]["defaults"] for panel in FOUND["panels"] if panel["type"] != "row"]
+    assert {each["noValue"] for each in shown} == {"unknown", "none", "none seen", "not told"}
+    assert {each["min"] for each in shown} == {0}
+
+
+def test_what_dcgm_tells_is_shown_where_it_is_wanted() -> None:
+    more = set(panels(dcgm=True)) - set(panels())
+    assert more == {"Use", "GPUs at work and GPUs requested", "Pods that use their GPUs least"}
+    assert not any("busy" in query for query in queries(dashboard(MonitoringSettings())))
 
 
 def test_without_a_price_there_is_no_cost() -> None:

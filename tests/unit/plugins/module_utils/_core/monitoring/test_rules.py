@@ -81,6 +81,14 @@ def test_every_alert_is_told_of(page: str) -> None:
     assert [alert.name for alert in alerts(MonitoringSettings()) if wanted.format(alert.name) not in text] == []
 
 
+def test_everything_that_may_blind_is_told_of() -> None:
+    (blind,) = (each["expr"] for each in rules(dcgm=True)[1] if each["alert"] == "GPUMonitoringBlind")
+    problems = re.findall('"problem", "([^"]+)"', blind)
+    assert len(problems) == 5
+    text = (DOCS / "runbooks.md").read_text()
+    assert [problem for problem in problems if f"\n| {problem} |" not in text] == []
+
+
 def test_every_record_is_told_of() -> None:
     text = (DOCS / "monitoring.md").read_text()
-    assert sorted({each["record"] for each in rules()[0] if f"`{each['record']}`" not in text}) == []
+    assert sorted({each["record"] for each in rules(dcgm=True)[0] if f"`{each['record']}`" not in text}) == []

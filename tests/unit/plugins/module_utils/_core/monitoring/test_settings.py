@@ -24,6 +24,7 @@ NONSENSE: dict[str, tuple[Any, str]] = {
     "no storm": ({"storm_evictions": 0}, "storm_evictions: is 0"),
     "a negative threshold": ({"fragmentation_threshold": -0.1}, "fragmentation_threshold: is -0.1"),
     "a price that is no number": ({"gpu_hour_price": float("nan")}, "gpu_hour_price: is nan"),
+    "DCGM where there is none": ({"dcgm": True, "resource_name": "amd.com/gpu"}, "dcgm: tells of nvidia.com/gpu"),
     "no duration": ({"blocked_for": "15 minutes"}, "blocked_for: is '15 minutes'"),
     "no interval": ({"interval": "often"}, "interval: is 'often'"),
 }
