@@ -341,8 +341,9 @@ def test_blocked_pods_wait_since_the_scheduler_gave_up(tmp_path: Path) -> None:
     check(RULES, series(samples(objects)), found, tmp_path)
 
 
-def test_promtool_finds_nothing_wrong(tmp_path: Path) -> None:
-    (tmp_path / "rules.yml").write_text(json.dumps(RULES))
+@pytest.mark.parametrize("settings", [SETTINGS, MonitoringSettings(dcgm=True, exported_labels=RENAMED, slot_size=8)])
+def test_promtool_finds_nothing_wrong(settings: MonitoringSettings, tmp_path: Path) -> None:
+    (tmp_path / "rules.yml").write_text(json.dumps(rule_groups(settings)))
     command = [str(programs(PROMETHEUS) / "promtool"), "check", "rules", "--lint=all", "--lint-fatal", "rules.yml"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
 
@@ -386,7 +387,12 @@ UNTOLD = [sample for sample in samples(GPUS) if sample[0] != "kube_pod_status_ph
 # What is told, and what fires when: each alert before and after its time, of one cluster and not of the other.
 FIRES: dict[str, tuple[list[Series], list[Expect]]] = {
     "GPUFragmentationHigh": (
-        [*of(packed("8: 7", "8: 7", "8: 8", "8: 8"), "a"), *of(packed("8: 7", "8: 8", "8: 8", "8: 6"), "b")],
+        [
+            *of(packed("8: 7", "8: 7", "8: 8", "8: 8"), "a"),
+            *of(packed("8: 7", "8: 8", "8: 8", "8: 6"), "b"),
+            # No node has two.
+            *of(packed("1:", "1:", "1: 1"), "c"),
+        ],
         [
             firing("GPUFragmentationHigh", at="29m"),
             firing("GPUFragmentationHigh", {"pool": UNNAMED, "size": "2", "severity": "warning", "resource": GPU} | A, at="31m"),

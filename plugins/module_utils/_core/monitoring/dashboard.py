@@ -92,8 +92,9 @@ def dashboard(settings: MonitoringSettings) -> dict[str, Any]:
             left, height = left + panel.width, max(height, place["h"])
         top += height
     return {
-        "uid": "gpuops-defrag",
-        "title": "GPU fragmentation",
+        # Grafana keeps one of a uid, and takes up to 40 characters.
+        "uid": ("gpuops-" + re.sub("[^a-zA-Z0-9]", "-", settings.resource_name))[:40],
+        "title": f"GPU fragmentation, {settings.resource_name}",
         "description": "Free GPUs that no pod can use, where they are, and what is done about it.",
         "tags": ["gpu", "kubernetes", "gpuops.defrag"],
         "schemaVersion": SCHEMA,

@@ -25,10 +25,17 @@ def panels(**given: Any) -> dict[str, dict[str, Any]]:
 def test_it_belongs_to_no_installation() -> None:
     assert "id" not in FOUND
     assert "__inputs" not in FOUND
-    assert FOUND["uid"] == "gpuops-defrag"
+    assert FOUND["uid"] == "gpuops-nvidia-com-gpu"
     datasources = {json.dumps(panel["datasource"]) for panel in FOUND["panels"] if panel["type"] != "row"}
     assert datasources == {json.dumps({"type": "prometheus", "uid": "${datasource}"})}
     assert [variable["name"] for variable in FOUND["templating"]["list"]] == ["datasource", "cluster", "pool"]
+
+
+def test_dashboards_of_two_resources_do_not_meet() -> None:
+    names = ("nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb", "nvidia.com/mig-1g.20gb")
+    found = [dashboard(MonitoringSettings(resource_name=name)) for name in names]
+    for key in ("uid", "title"):
+        assert len({each[key] for each in found}) == len(names)
 
 
 def test_grafana_knows_every_field_of_it() -> None:
