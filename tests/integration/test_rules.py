@@ -17,6 +17,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.cluster.pools 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.expressions import figures
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.rules import alerts, rule_groups
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.monitoring.settings import MonitoringSettings
+from ansible_collections.gpuops.defrag.plugins.module_utils._core.rate.queries import default_queries
 from ansible_collections.gpuops.defrag.tests.cluster.programs import PROMETHEUS, programs
 from ansible_collections.gpuops.defrag.tests.cluster.state_metrics import Sample
 from ansible_collections.gpuops.defrag.tests.integration.promtool import Expect, Series, check, firing, samples, selector, series
@@ -289,6 +290,14 @@ def test_the_deschedulers_evictions_are_told_by_one_name_of_two(
     given = [Series(name, f"0+{more}x20 {20 * more}x200") for name, more in counters.items()]
     query = f"round(sum by (x) ({FIGURES.series('descheduler_evictions')}))"
     check(RULES, given, [Expect(query, [] if evictions is None else [({}, evictions)], at="59m")], tmp_path)
+
+
+@pytest.mark.parametrize("matchers", ['cluster="a"', 'job="a"'])
+def test_evictions_of_other_clusters_are_not_asked_for(matchers: str, tmp_path: Path) -> None:
+    given = [each for name in "ab" for each in series(samples(packed("8: 1")), cluster=name, job=name)]
+    given += [Series(f'descheduler_pods_evicted_total{{result="success",cluster="{name}"}}', "0+1x20 20x200") for name in "ab"]
+    query = default_queries(GPU, matchers)["evictions"]
+    check(RULES, given, [Expect(f"round({query})", [(A, 20)], at="59m")], tmp_path)
 
 
 @pytest.mark.parametrize("name", ["pool_stranded_now", "pool_utilization", "pods", "pods_not_ready", "cold_start[0.9]"])

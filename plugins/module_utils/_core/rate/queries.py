@@ -35,7 +35,8 @@ def default_queries(resource_name: str, matchers: str = "") -> dict[str, str]:
     return {
         "gpu_pods": found.inline("pods"),
         "cold_start": f"({starts}) * on {pod} group_left (workload) ({workloads})",
-        "evictions": found.inline("descheduler_evictions"),
+        # The matchers may be of the one who tells of pods alone, such as its job: of the clusters that they leave.
+        "evictions": f"({found.inline('descheduler_evictions')}) and on ({settings.cluster_label}) ({found.inline('pods_told')})",
     }
 
 
