@@ -31,10 +31,8 @@ def test_what_the_controller_passes_loses_its_tags_and_is_rendered() -> None:
 
 
 def test_text_that_stays_what_it_is_becomes_plain_all_the_same() -> None:
-    class Unsafe(str):
-        def __str__(self) -> str:
-            return self
-
-    made = plain({Unsafe("a"): Unsafe("b")})
+    # As AnsibleUnsafeText of ansible-core 2.18 is.
+    unsafe: Any = type("Unsafe", (str,), {"__str__": lambda text: text})
+    made = plain({unsafe("a"): unsafe("b")})
     assert made == {"a": "b"}
     assert [type(text) for pair in made.items() for text in pair] == [str, str]
