@@ -12,3 +12,5 @@ PROGRAMS = os.environ.get("ANSIBLE_PROGRAMS", ".venv/bin")
 # Nothing but what every shell has: no variable of ours, none of Ansible's but the one that leads to other versions.
 ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH", "ANSIBLE_COLLECTIONS_PATH") if name in os.environ}
 ENVIRONMENT["LANG"] = "C.UTF-8"
+# The same tests may run at the same time with other versions.
+CLUSTERS = ROOT / "build/clusters" / PROGRAMS.replace("/", "-").lstrip(".")

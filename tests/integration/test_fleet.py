@@ -17,7 +17,7 @@ from ansible_collections.gpuops.defrag.tests.cluster import fleet
 from ansible_collections.gpuops.defrag.tests.cluster.descheduler import copy_chart
 from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane
 from ansible_collections.gpuops.defrag.tests.cluster.programs import programs
-from ansible_collections.gpuops.defrag.tests.integration.environment import ENVIRONMENT, PROGRAMS, ROOT
+from ansible_collections.gpuops.defrag.tests.integration.environment import CLUSTERS, ENVIRONMENT, PROGRAMS, ROOT
 
 PLAYBOOKS = ("audit", "plan", "deploy", "tune", "reconcile", "defragment", "uninstall")
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
@@ -27,7 +27,7 @@ Hosts = dict[str, dict[str, Any]]
 @pytest.fixture(scope="module")
 def planes() -> Iterator[dict[str, ControlPlane]]:
     """Two clusters of two GPU nodes each."""
-    started = {name: ControlPlane(ROOT / f"build/clusters/test-fleet-{name}") for name in ("eu", "us")}
+    started = {name: ControlPlane(CLUSTERS / f"test-fleet-{name}") for name in ("eu", "us")}
     try:
         for plane in started.values():
             fleet.add_nodes(plane.start().api, [fleet.node(f"gpu-{number}", 8) for number in range(2)])
