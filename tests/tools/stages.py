@@ -31,8 +31,13 @@ OVER_CLUSTERS = (
     "tests/integration/test_render.py::test_the_packs_are_what_the_roles_make_today",
     "tests/integration/test_fleet.py::test_a_cluster_that_does_not_answer_leaves_the_others_alone",
 )
-CARRYING_OUT = ("tests/integration/test_carry_out.py", "tests/integration/test_defragment.py")
-TUNED = "tests/integration/test_tuned.py"
+# Tests of their own stages, each of which takes minutes.
+APART = {
+    "carry-out": ("tests/integration/test_carry_out.py", "tests/integration/test_defragment.py"),
+    "tuned": ("tests/integration/test_tuned.py",),
+    "commands": ("tests/integration/test_documented_commands.py",),
+    "clusters": ("tests/integration/test_fleet.py", "tests/integration/test_awx.py", "tests/integration/test_render.py"),
+}
 SCENARIOS = sorted(file.parent.name for file in ROOT.glob("extensions/molecule/*/molecule.yml"))
 
 
@@ -76,10 +81,8 @@ def older(name: str, tests: str, collections: str = "") -> Stage:
 STAGES = (
     Stage("sanity", (f"python {TOOLS}/sanity.py",), in_copy=True),
     pytest("unit", "-n 2 --cov --cov-report=term tests/unit"),
-    # Most of what these two stages do is to wait, beside everything else.
-    pytest("carry-out", " ".join(CARRYING_OUT)),
-    pytest("tuned", TUNED),
-    pytest("integration", f"tests/integration {' '.join(f'--ignore {file}' for file in (*CARRYING_OUT, TUNED))}"),
+    *(pytest(name, " ".join(files)) for name, files in APART.items()),
+    pytest("integration", f"tests/integration {' '.join(f'--ignore {file}' for files in APART.values() for file in files)}"),
     *map(molecule, SCENARIOS),
     # The same with the oldest of everything that README.md promises, over live clusters too; and with what lies between.
     older("oldest", " ".join((DOORS, *OVER_CLUSTERS)), "tests/tools/collections.sh requirements-oldest-collections.txt"),
