@@ -1,6 +1,6 @@
 # Copyright (c) 2026, gpuops.defrag contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run the stages of `make test`, some side by side: `stages.py [NAME…]`, all unless named.
+"""Run the stages of `make test`, as many side by side as there are cores: `stages.py [NAME…]`, all unless named.
 
 Each writes to build/logs/NAME.log. The end of a failed one's log is shown, then every stage's time, and last the line
 `N passed, N failed`, which counts tests where a stage runs pytest and one for every other stage.
@@ -181,8 +181,7 @@ def main(names: list[str]) -> int:
     for folder in ("logs", "results", "cache"):
         (BUILD / folder).mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
-    # One more than there are cores, as those with a cluster wait most of the time.
-    with ThreadPoolExecutor(max_workers=(os.cpu_count() or 1) + 1) as pool:
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         results = [future.result() for future in as_completed([pool.submit(run, stage) for stage in wanted])]
     for result in results:
         if not result.ok:
