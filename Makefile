@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help system setup demo test lint sanity unit bench bench-defragment bench-tune cluster cluster-down packs lock clean
+.PHONY: help system setup demo test lint sanity unit bench bench-defragment bench-tune bench-tune-live cluster cluster-down packs lock clean
 
 LOCKED := requirements-dev.txt requirements-collections.txt
 STAMP := .venv/stamp
@@ -42,6 +42,9 @@ bench-defragment: $(STAMP)  ## defragment a real control plane, and let upstream
 
 bench-tune: $(STAMP)  ## hours of cluster time under the law of the rate, simulated
 	@.venv/bin/python -m bench.tune
+
+bench-tune-live: $(STAMP)  ## the same on a real control plane, scraped by Prometheus: more than half an hour
+	@.venv/bin/python -m bench.tune_live
 
 cluster: $(STAMP)  ## a fragmented test cluster of 25 x 8 fake GPUs to play with
 	@.venv/bin/python -m tests.cluster up

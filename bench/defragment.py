@@ -108,8 +108,10 @@ def settled(api: Api) -> bool:
 
 
 @contextmanager
-def started(name: str, state: list[Object], cold_start: float = COLD_START) -> Iterator[tuple[ControlPlane, int]]:
-    """A cluster with the state, whose pods take so many seconds to get Ready, and how many pods it has."""
+def started(
+    name: str, state: list[Object], *, cold_start: float = COLD_START, waits: bool = True
+) -> Iterator[tuple[ControlPlane, int]]:
+    """A cluster with the state, whose pods take so many seconds to get Ready, and how many pods it has; one waits unless told."""
     plane = ControlPlane(ROOT / "build/clusters" / name)
     try:
         api = plane.start().api
@@ -125,16 +127,22 @@ def started(name: str, state: list[Object], cold_start: float = COLD_START) -> I
             api.create(path, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec})
 
         all_at_once(guard, [each for each in api.items(SETS) if each["spec"]["replicas"] > 1])
-        waiting = fleet.deployment("huge", "default", 1, GPUS, cold_start=cold_start)
-        (container,) = waiting["spec"]["template"]["spec"]["containers"]
-        # GPUs are what it waits for: these nodes have less memory for each than those of fleet.py.
-        container["resources"]["requests"] |= {"cpu": "8", "memory": "64Gi"}
-        api.create("/apis/apps/v1/namespaces/default/deployments", waiting)
-        wait_until(lambda: len(api.items("/api/v1/namespaces/default/pods")) == 1, "a pod that waits")
+        if waits:
+            add_waiting(api, cold_start)
         wait_until(lambda: settled(api) and counted(api), "all settled")
         yield plane, len(api.items("/api/v1/pods"))
     finally:
         plane.stop()
+
+
+def add_waiting(api: Api, cold_start: float) -> None:
+    """A pod that no node has room for."""
+    waiting = fleet.deployment("huge", "default", 1, GPUS, cold_start=cold_start)
+    (container,) = waiting["spec"]["template"]["spec"]["containers"]
+    # GPUs are what it waits for: these nodes have less memory for each than those of fleet.py.
+    container["resources"]["requests"] |= {"cpu": "8", "memory": "64Gi"}
+    api.create("/apis/apps/v1/namespaces/default/deployments", waiting)
+    wait_until(lambda: len(api.items("/api/v1/namespaces/default/pods")) == 1, "a pod that waits")
 
 
 def counted(api: Api) -> bool:

@@ -172,14 +172,20 @@ def test_in_planned_mode_exactly_the_labelled_pods_are_evicted(plane: ControlPla
     api.patch(f"{PODS}/{names[2]}", {"metadata": {"annotations": {EVICT: "false"}}})
     evicted: list[str] = []
 
+    def held() -> bool:
+        """Whether a total of 0, which is a pause, keeps what would be evicted. Nothing is evicted in its first second."""
+        status, said = run(plane, tmp_path, render(policy_settings({"limits": {"per_node": 9, "total": 0}})))
+        assert (status, EVICTED.findall(said)) == (0, [])
+        return "maximum number of evicted pods per a descheduling cycle reached" in said
+
     def done() -> bool:
-        # Nothing is evicted in its first second.
         status, said = run(plane, tmp_path, render(policy_settings({"limits": {"per_node": 9}})))
         assert status == 0, said
         evicted.extend(EVICTED.findall(said))
         return bool(evicted)
 
     try:
+        wait_until(held, "a pod kept by the pause")
         wait_until(done, "a pod evicted")
         assert evicted == [names[0]]
         status, said = run(plane, tmp_path, render(policy_settings({"limits": {"per_node": 9}})))

@@ -158,6 +158,16 @@ def test_a_policy_that_a_tool_keeps_is_not_written_to(api: Api, job: dict[str, s
     assert policy(api) == before
 
 
+@pytest.mark.parametrize("data", [{"policy.yaml": "a: [b"}, {"policy.yaml": "hello"}, {"other": ""}], ids=str)
+def test_a_policy_that_cannot_be_read_is_named_and_left_as_it_is(api: Api, job: dict[str, str], data: dict[str, str]) -> None:
+    api.call("DELETE", f"{MAPS}/descheduler")
+    meta = {"name": "descheduler", "namespace": "kube-system", "labels": LABELS}
+    api.create(MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
+    told = play("tune", job, code=2)
+    assert "ConfigMap kube-system/descheduler: policy.yaml is missing or no policy of the descheduler" in told
+    assert api.get(f"{MAPS}/descheduler")["data"] == data
+
+
 def test_files_are_written_for_a_repository_and_again_only_if_something_is_new(
     api: Api, job: dict[str, str], tmp_path: Path
 ) -> None:
