@@ -122,19 +122,27 @@ def reasons(decision: dict[str, Any]) -> set[str]:
     return {each["reason"] for each in decision["reasons"]}
 
 
-def play(playbook: str, given: Given, *, code: int = 0, **more: Any) -> str:
+def play(
+    playbook: str, given: Given, *, code: int = 0, meanwhile: Callable[[str], None] = lambda _line: None, **more: Any
+) -> str:
+    """What a playbook tells. ``meanwhile`` hears of each line as it comes."""
     variables = given | {"objective": {"kind": "free_nodes"}, "limits": "tuned", "progress_seconds": 1} | more
-    done = subprocess.run(
+    lines = []
+    with subprocess.Popen(
         [f"{PROGRAMS}/ansible-playbook", f"gpuops.defrag.{playbook}", "-e", json.dumps(variables)],
         cwd=ROOT,
         env=ENVIRONMENT | {"ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-        timeout=400,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return re.sub(r"\n +", " ", done.stdout)
+    ) as running:
+        assert running.stdout
+        for line in running.stdout:
+            lines.append(line)
+            meanwhile(line)
+    told = "".join(lines)
+    assert running.returncode == code, told
+    return re.sub(r"\n +", " ", told)
 
 
 def test_it_takes_hardly_longer_than_the_bound_allows_and_nothing_is_colder_than_it_may_be(
@@ -173,6 +181,17 @@ def test_a_guard_that_fires_halves_the_rate_at_once_and_ends_in_a_pause(api: Api
     wait_until(lambda: tick()["action"] == "pause", "a pause")
     tell_errors(monitoring, 0)
     rise(api, tick)
+
+
+def test_while_nothing_may_go_a_run_waits_and_then_goes_on(api: Api, given: Given) -> None:
+    def pause(value: str | None) -> None:
+        api.patch("/api/v1/namespaces/kube-system", {"metadata": {"annotations": {"gpuops.io/pause": value}}})
+
+    pause("launch")
+    told = play("defragment", given, meanwhile=lambda line: pause(None) if "pause: 0 pods" in line else None, max_steps=2)
+    moved = list(map(int, re.findall(r"; (\d+) pods moved, \d+ landed", told)))
+    assert len(moved) == 2
+    assert moved[0] == 0 < moved[1]
 
 
 def test_without_prometheus_it_goes_on_one_by_one_and_comes_back(api: Api, monitoring: Monitoring, tick: Tick) -> None:

@@ -26,8 +26,8 @@ SAMPLES = 3
 BAND = 0.1
 """More is asked for than the present rate if by more than this share of it."""
 EASED = 2
-"""Less is asked for if by more than this factor. Between the two the rate stays: the stranded GPUs become fewer with every wave,
-and a rate that went down with each of them would make many small waves of the last few moves."""
+"""Less is asked for if by more than this factor, and the rate is divided by no more than that at a time. The stranded GPUs become
+fewer with every wave: a rate that went down with each of them would make many small waves of the last few moves."""
 BACK_OFF = 2
 """By what the rate is divided when something is bad, and what it grows by at most at a time."""
 FULL_SHARE = 0.05
@@ -185,10 +185,9 @@ def decide(readings: Readings, bounds: Bounds, state: State | None, now: float, 
             after = replace(after, level=min(wanted, max(1, level * BACK_OFF)))
         told.append(_asks(readings, wanted, most, after))
     elif wanted * EASED < level:
-        after = replace(after, level=wanted)
-        told.append(
-            Reason(Why.EASED, f"{_severity_told(readings)}: {wanted} of the {most} pods that may be cold at a time will do")
-        )
+        after = replace(after, level=-(-level // EASED))
+        eased = f"{wanted} of the {most} pods that may be cold at a time will do; {after.level} from now on"
+        told.append(Reason(Why.EASED, f"{_severity_told(readings)}: {eased}"))
     else:
         told.append(Reason(Why.STEADY, f"{_severity_told(readings)}: {level} of the {most} pods that may be cold at a time"))
     cold_start = known_cold_start.longest

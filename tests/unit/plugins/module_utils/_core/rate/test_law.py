@@ -306,7 +306,7 @@ def test_a_share_of_pods_is_rounded_down_and_one_may_always_be_cold(pods: int, p
         ({"budget_headroom": 3}, 3, Why.BUDGETS),
         ({"budget_headroom": 0}, 0, Why.BUDGETS),
         ({"paused": "the namespace kube-system has the annotation"}, 0, Why.PAUSED),
-        ({"stranded_share": 0.0, "blocked_gpus": 0}, 1, Why.EASED),
+        ({"stranded_share": 0.0, "blocked_gpus": 0}, 5, Why.EASED),
     ],
     ids=str,
 )
@@ -319,9 +319,9 @@ def test_each_bound_holds_back_what_passes_it(change: dict[str, Any], total: int
 
 @pytest.mark.parametrize(
     ("share", "level", "action"),
-    [(0.05, 9, "hold"), (0.03, 9, "hold"), (0.025, 9, "hold"), (0.022, 4, "back_off"), (0.0, 1, "back_off")],
+    [(0.05, 9, "hold"), (0.03, 9, "hold"), (0.025, 9, "hold"), (0.022, 5, "back_off"), (0.0, 5, "back_off")],
 )
-def test_a_rate_stays_until_less_than_half_of_it_is_asked_for(share: float, level: int, action: str) -> None:
+def test_a_rate_is_halved_once_less_than_half_of_it_is_asked_for(share: float, level: int, action: str) -> None:
     """Else the last moves of a defragmentation, which leave little stranded, would go one by one."""
     decision = decide(replace(CALM, stranded_share=share, blocked_gpus=0), BALANCED, State(level=9), NOW)
     assert (decision.state.level, decision.action) == (level, action)
