@@ -278,15 +278,18 @@ def test_ended_politely_it_cleans_up_itself(plane: ControlPlane, api: Api, capsy
 def test_a_wave_does_not_outlive_its_playbook(by: signal.Signals, plane: ControlPlane, api: Api) -> None:
     wait_counted(api)
     given = json.dumps(WISH | {"kubeconfig": str(plane.kubeconfig), "progress_seconds": 1})
-    command = [f"{ROOT}/.venv/bin/ansible-playbook", "gpuops.defrag.reconcile", "-e", given]
+    # What is started in the background may have been told to ignore SIGINT.
+    heeding = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+    program = f"{ROOT}/.venv/bin/ansible-playbook"
+    command = [sys.executable, "-c", heeding, program, "gpuops.defrag.reconcile", "-e", given]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             wait_until(lambda: STAGES["after an eviction"](api), "an eviction", alive=lambda: process.poll() is None)
             process.send_signal(by)
-            process.wait(10)
+            process.wait(60)
         finally:
             process.kill()
-    wait_until(lambda: not api.get(LEASE)["spec"].get("holderIdentity"), "the Lease is given back", seconds=10)
+    wait_until(lambda: not api.get(LEASE)["spec"].get("holderIdentity"), "the Lease is given back", seconds=60)
     assert tainted(api) == []
     assert json.loads(api.get(STATE)["data"]["state.json"])["run"]["flights"]
     moved = len(BEFORE - {pod["metadata"]["name"] for pod in fleet.pods(api)})
