@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..cluster.pools import PRODUCT_LABELS
 from ..errors import InputError
+from ..settings import read_settings
 
 SOURCES = ("kube_state_metrics", "kube_scheduler")
 RENAMED = ("namespace", "pod", "container", "node")
@@ -122,9 +123,4 @@ def settings_of(given: Any) -> MonitoringSettings:
     Raises:
         InputError: A setting is unknown, or makes no sense.
     """
-    if not isinstance(given, Mapping):
-        raise InputError(f"settings are a mapping, not {type(given).__name__}")
-    known = [each.name for each in fields(MonitoringSettings)]
-    if unknown := [str(name) for name in given if name not in known]:
-        raise InputError(f"there is no such setting; there are {', '.join(known)}", field=unknown[0])
-    return MonitoringSettings(**{name: value for name, value in given.items() if value is not None})
+    return read_settings(MonitoringSettings, given)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InputError
+from ..settings import read_settings
 
 DEFAULT_SCHEDULER = "default-scheduler"
 """The profile of pods that name no scheduler."""
@@ -127,12 +128,7 @@ def settings_of(given: Any) -> SchedulerSettings:
     Raises:
         InputError: A setting is unknown, or makes no sense.
     """
-    if not isinstance(given, Mapping):
-        raise InputError(f"settings are a mapping, not {type(given).__name__}")
-    known = [each.name for each in fields(SchedulerSettings)]
-    if unknown := [str(name) for name in given if name not in known]:
-        raise InputError(f"there is no such setting; there are {', '.join(known)}", field=unknown[0])
-    return SchedulerSettings(**{name: value for name, value in given.items() if value is not None})
+    return read_settings(SchedulerSettings, given)
 
 
 def _check_number(value: Any, least: int, name: str) -> None:
