@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT / ".venv/collections"))
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.descheduler.policy import render  # noqa: E402
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.descheduler.settings import policy_settings  # noqa: E402
 from ansible_collections.gpuops.defrag.tests.cluster import fleet  # noqa: E402
-from ansible_collections.gpuops.defrag.tests.cluster.api import Api, Object, all_at_once  # noqa: E402
+from ansible_collections.gpuops.defrag.tests.cluster.api import Api, Object  # noqa: E402
 from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane  # noqa: E402
 from ansible_collections.gpuops.defrag.tests.cluster.processes import wait_until  # noqa: E402
 from ansible_collections.gpuops.defrag.tests.cluster.programs import programs  # noqa: E402
@@ -44,7 +44,7 @@ GPUS = 8
 MAX_FREE = 2
 # For both alike; the descheduler's cycles follow each other as soon as all pods have settled.
 LIMITS = {"per_node": 1, "per_namespace": 10, "total": 10}
-SETS, BUDGETS = "/apis/apps/v1/replicasets", "/apis/policy/v1/poddisruptionbudgets"
+SETS = "/apis/apps/v1/replicasets"
 POOL = "nvidia.com/gpu.count"
 
 PAGE = f"""# Beside upstream
@@ -119,17 +119,10 @@ def started(
         for labels in nodes:
             labels[POOL] = str(GPUS)
         fleet.load(api, state, cold_start=cold_start)
-
-        def guard(each: Object) -> None:
-            meta = {"name": each["metadata"]["name"], "namespace": each["metadata"]["namespace"]}
-            path = f"/apis/policy/v1/namespaces/{meta['namespace']}/poddisruptionbudgets"
-            spec = {"selector": each["spec"]["selector"], "maxUnavailable": 1}
-            api.create(path, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec})
-
-        all_at_once(guard, [each for each in api.items(SETS) if each["spec"]["replicas"] > 1])
+        fleet.guard(api, api.items(SETS))
         if waits:
             add_waiting(api, cold_start)
-        wait_until(lambda: settled(api) and counted(api), "all settled")
+        wait_until(lambda: settled(api), "all settled")
         yield plane, len(api.items("/api/v1/pods"))
     finally:
         plane.stop()
@@ -143,10 +136,6 @@ def add_waiting(api: Api, cold_start: float) -> None:
     container["resources"]["requests"] |= {"cpu": "8", "memory": "64Gi"}
     api.create("/apis/apps/v1/namespaces/default/deployments", waiting)
     wait_until(lambda: len(api.items("/api/v1/namespaces/default/pods")) == 1, "a pod that waits")
-
-
-def counted(api: Api) -> bool:
-    return all(each.get("status", {}).get("disruptionsAllowed") == 1 for each in api.items(BUDGETS))
 
 
 def judged(plane: ControlPlane, rounds: int, began: float, pods: int, seen: Any, by_round: tuple[int, ...] = ()) -> Outcome:

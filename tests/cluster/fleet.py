@@ -203,6 +203,23 @@ def thin(api: Api, keep: float, choose: random.Random) -> None:
     wait_settled(api)
 
 
+def guard(api: Api, workloads: Iterable[Object]) -> None:
+    """A budget (``maxUnavailable: 1``) over each workload of two and more pods, counted by the time this is over."""
+
+    def add(each: Object) -> None:
+        meta = {"name": each["metadata"]["name"], "namespace": each["metadata"]["namespace"]}
+        path = f"/apis/policy/v1/namespaces/{meta['namespace']}/poddisruptionbudgets"
+        spec = {"selector": each["spec"]["selector"], "maxUnavailable": 1}
+        api.create(path, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec})
+
+    def counted() -> bool:
+        found = api.items("/apis/policy/v1/poddisruptionbudgets")
+        return all(each.get("status", {}).get("disruptionsAllowed") == 1 for each in found)
+
+    all_at_once(add, [each for each in workloads if each["spec"]["replicas"] > 1])
+    wait_until(counted, "budgets counted")
+
+
 def load(api: Api, snapshot: Iterable[Object], *, cold_start: float = 0) -> None:
     """Put a snapshot's state on an empty cluster: its nodes, and its pods bound where they are, owned by ReplicaSets.
 

@@ -5,28 +5,23 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Iterator
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.gpuops.defrag.plugins.modules import gpu_defrag_plan
 from ansible_collections.gpuops.defrag.tests.cluster import fleet
-from ansible_collections.gpuops.defrag.tests.cluster.api import Api, Object, all_at_once
+from ansible_collections.gpuops.defrag.tests.cluster.api import Api, Object
 from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane
 from ansible_collections.gpuops.defrag.tests.cluster.processes import wait_until
 from ansible_collections.gpuops.defrag.tests.cluster.sampling import Sampler
+from ansible_collections.gpuops.defrag.tests.integration.environment import ENVIRONMENT, PROGRAMS, ROOT
 from ansible_collections.gpuops.defrag.tests.unit.running import run_module
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = os.environ.get("ANSIBLE_PROGRAMS", ".venv/bin")
-ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | {"LANG": "C.UTF-8"}
-BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
 WISH: Object = {"objective": {"kind": "free_nodes"}, "limits": {"per_node": 2, "interval_seconds": 1}}
 
 
@@ -44,22 +39,7 @@ def api(plane: ControlPlane) -> Api:
     """The fleet, a budget over each of its Deployments, and two pods that wait for a whole node each."""
     api = plane.api
     fleet.populate(api, fleet.Shape(cpu_nodes=0, cold_start=2, seed=1))
-    deployments = api.items("/apis/apps/v1/deployments")
-    many = [each for each in deployments if each["spec"]["replicas"] > 1]
-
-    def guard(each: Object) -> None:
-        meta = {"name": each["metadata"]["name"], "namespace": each["metadata"]["namespace"]}
-        spec = {"selector": each["spec"]["selector"], "maxUnavailable": 1}
-        path = f"/apis/policy/v1/namespaces/{meta['namespace']}/poddisruptionbudgets"
-        api.create(path, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec})
-
-    all_at_once(guard, many)
-
-    def counted() -> bool:
-        found = [each.get("status", {}) for each in api.items(BUDGETS)]
-        return all(s.get("disruptionsAllowed") == 1 for s in found)
-
-    wait_until(counted, "budgets counted")
+    fleet.guard(api, api.items("/apis/apps/v1/deployments"))
     # Where the scheduler happened to leave a node empty it holds one more of these, so that two wait in any case.
     empty = 25 - len({pod["spec"].get("nodeName") for pod in fleet.pods(api)})
     huge = fleet.deployment("huge", "team-a", 2 + empty, 8, cold_start=2)

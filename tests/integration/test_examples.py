@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from importlib import import_module
@@ -15,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | {"LANG": "C.UTF-8"}
+from ansible_collections.gpuops.defrag.tests.integration.environment import ENVIRONMENT, ROOT
+
 MODULES = sorted(file.stem for file in (ROOT / "plugins/modules").glob("[!_]*.py"))
 FILTERS = sorted(file.stem for file in (ROOT / "plugins/filter").glob("*.yml"))
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -20,10 +19,8 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.descheduler.se
 from ansible_collections.gpuops.defrag.tests.cluster import fleet
 from ansible_collections.gpuops.defrag.tests.cluster.api import Api, Object
 from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane
+from ansible_collections.gpuops.defrag.tests.integration.environment import ENVIRONMENT, PROGRAMS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = os.environ.get("ANSIBLE_PROGRAMS", ".venv/bin")
-ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | {"LANG": "C.UTF-8"}
 MAPS = "/api/v1/namespaces/kube-system/configmaps"
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
 LABELS = {"app.kubernetes.io/managed-by": "gpuops.defrag"}

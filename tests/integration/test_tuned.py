@@ -9,14 +9,12 @@ seconds stands for t - 3 + 180: see docs/tune.md, "Measured".
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,17 +23,14 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.profiles impor
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.rate.law import may_be_cold
 from ansible_collections.gpuops.defrag.plugins.modules import gpu_eviction_rate
 from ansible_collections.gpuops.defrag.tests.cluster import fleet
-from ansible_collections.gpuops.defrag.tests.cluster.api import Api, Object, all_at_once
+from ansible_collections.gpuops.defrag.tests.cluster.api import Api
 from ansible_collections.gpuops.defrag.tests.cluster.monitoring import Monitoring
 from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane
 from ansible_collections.gpuops.defrag.tests.cluster.processes import wait_until
 from ansible_collections.gpuops.defrag.tests.cluster.sampling import Sampler
+from ansible_collections.gpuops.defrag.tests.integration.environment import ENVIRONMENT, PROGRAMS, ROOT
 from ansible_collections.gpuops.defrag.tests.unit.running import run_module
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = os.environ.get("ANSIBLE_PROGRAMS", ".venv/bin")
-ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ} | {"LANG": "C.UTF-8"}
-BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
 COLD_START, STANDS_FOR = 3, 180
 LAW: dict[str, Any] = {"profile": "balanced", "bounds": {"raise_after": "3s"}}
 # Errors of the services, as they would tell Prometheus; none as long as a test says no more.
@@ -57,15 +52,7 @@ def api(plane: ControlPlane) -> Api:
     """The fleet, and a budget over each of its Deployments."""
     api = plane.api
     fleet.populate(api, fleet.Shape(cpu_nodes=0, cold_start=COLD_START, seed=1))
-
-    def guard(each: Object) -> None:
-        meta = {"name": each["metadata"]["name"], "namespace": each["metadata"]["namespace"]}
-        spec = {"selector": each["spec"]["selector"], "maxUnavailable": 1}
-        path = f"/apis/policy/v1/namespaces/{meta['namespace']}/poddisruptionbudgets"
-        api.create(path, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec})
-
-    all_at_once(guard, [each for each in api.items("/apis/apps/v1/deployments") if each["spec"]["replicas"] > 1])
-    wait_until(lambda: all(each.get("status", {}).get("disruptionsAllowed") == 1 for each in api.items(BUDGETS)), "counted")
+    fleet.guard(api, api.items("/apis/apps/v1/deployments"))
     return api
 
 
