@@ -32,7 +32,8 @@ from ansible_collections.gpuops.defrag.tests.integration.environment import ENVI
 from ansible_collections.gpuops.defrag.tests.unit.running import run_module
 
 COLD_START, STANDS_FOR = 3, 180
-LAW: dict[str, Any] = {"profile": "balanced", "bounds": {"raise_after": "3s"}}
+# Whole nodes are what is wished: GPUs count as stranded at their size.
+LAW: dict[str, Any] = {"profile": "balanced", "bounds": {"raise_after": "3s"}, "slot_size": 8}
 # Errors of the services, as they would tell Prometheus; none as long as a test says no more.
 ERRORS = "test_errors"
 GUARD = {"query": ERRORS, "above": 0.5}
@@ -152,9 +153,8 @@ def test_it_takes_hardly_longer_than_the_bound_allows_and_nothing_is_colder_than
     assert freed >= 0.9 * possible
     assert 0 < seen.coldest <= most
     assert not seen.violations, "a budget was below what it asks for"
-    assert seen.gap < 10, "it was not looked at throughout"
-    # Seconds are the bench's, and hang on what else the machine does: a wave stands for a cold start.
-    assert len(waves) <= ceil(1.3 * sum(waves) / most)
+    assert seen.gap < 2
+    assert took <= 1.3 * least
 
 
 def test_a_guard_that_fires_halves_the_rate_at_once_and_ends_in_a_pause(api: Api, monitoring: Monitoring, tick: Tick) -> None:
