@@ -43,7 +43,7 @@ PAGE = f"""# The rate, on a real cluster
 Written by `make bench-tune-live`: a real control plane with Kubernetes' default scheduler, kwok for kubelets, and a real
 Prometheus that scrapes it. There are {NODES} nodes of {GPUS} GPUs, and none is free; a budget (`maxUnavailable: 1`) is over each
 workload of two and more pods. All rows of a start begin with the same pods on the same nodes. `gpuops.defrag.defragment` runs
-with `limits: tuned` and `profile: {PROFILE}`, after `gpuops.defrag.tune` has decided for a while; and at the fixed conservative
+with `limits: tuned`, `profile: {PROFILE}` and `slot_size: {GPUS}`, after `gpuops.defrag.tune` has decided for a while; and at the fixed conservative
 rate, which is {FIXED.per_node} pod of a node, {FIXED.per_namespace} of a namespace, {FIXED.per_workload} of a workload and
 {FIXED.total} in all every 5 minutes.
 
@@ -120,6 +120,7 @@ def once(name: str, state: list[Object], *, tuned: bool, cold_start: float = COL
                     "limits": "tuned",
                     "profile": PROFILE,
                     "bounds": {"raise_after": "3s"},
+                    "slot_size": GPUS,
                     "prometheus_url": monitoring.url,
                 }
                 while f": {may} pods every" not in run("tune", given):
