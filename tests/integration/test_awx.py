@@ -105,7 +105,10 @@ def launch(folder: Path, template: str, environment: dict[str, str], host: dict[
     (data / "inventory").mkdir()
     (data / "project").symlink_to(AWX / "project")
     (data / "inventory/hosts.json").write_text(json.dumps({"all": {"hosts": {"eu": host}}}))
-    variables = TEMPLATES[template].get("extra_vars", {}) | answers
+    survey = TEMPLATES[template].get("survey_spec", {}).get("spec", [])
+    # What nobody answers has its default, an empty text too; an empty number is left out.
+    unanswered = {each["variable"]: each["default"] for each in survey if each["default"] != "" or each["type"] == "text"}
+    variables = TEMPLATES[template].get("extra_vars", {}) | unanswered | answers
     (data / "env/extravars").write_text(json.dumps(variables))
     (data / "env/envvars").write_text(json.dumps(environment | {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".venv/collections")}))
     # Nothing of whoever runs the test: no home, and no kubeconfig in it.
