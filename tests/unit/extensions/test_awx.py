@@ -39,7 +39,7 @@ KEYS = {
     "eda_projects": {"name", "organization", "url"},
     "eda_decision_environments": {"name", "organization", "image_url"},
     "eda_rulebook_activations": {
-        *("name", "description", "organization_name", "project", "rulebook", "decision_environment"),
+        *("name", "description", "organization", "project", "rulebook", "decision_environment"),
         *("restart_policy", "extra_vars", "awx_token"),
     },
 }
