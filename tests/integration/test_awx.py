@@ -175,6 +175,11 @@ def test_the_execution_environment_is_one_that_ansible_builder_takes(tmp_path: P
     builder("create", "-f", AWX / "execution-environment.yml", "-c", tmp_path / "context", folder=tmp_path)
     wanted = yaml.safe_load((tmp_path / "context/_build/requirements.yml").read_text())
     assert [collection["name"] for collection in wanted["collections"]] == ["https://github.com/gpuops/defrag.git"]
+    # Docker and podman have it by different names.
+    (steps,) = (file.read_text() for file in (tmp_path / "context").glob("*ile"))
+    # The builder's own default is a base image with a Python that is too old, and none has git.
+    assert 'EE_BASE_IMAGE="quay.io/ansible/ansible-runner' not in steps
+    assert 0 < steps.find("install -y git-core") < steps.find("ansible-galaxy collection install")
 
 
 def test_what_the_collection_needs_there_is_found_by_its_metadata(tmp_path: Path) -> None:
