@@ -147,6 +147,7 @@ def test_each_template_works_with_the_rights_of_its_credential_and_nothing_but_i
     assert left[f"gpuops_defrag_rate_{key}"]["limits"]["total"] >= 0
     assert left[f"gpuops_defrag_plan_{key}"]["verdict"] == left[f"gpuops_defrag_{key}"]["plan"]
     assert left[f"gpuops_defrag_rate_{key}"]["action"] in ("hold", "pause")
+    assert left[f"gpuops_defrag_run_{key}"]["steps"] == 1
 
 
 @pytest.mark.parametrize(("template", "answers"), [("gpuops tune", {}), ("gpuops reconcile", {"limits": "tuned"})])

@@ -138,3 +138,13 @@ def test_the_page_tells_each_template_its_credential_and_its_rights() -> None:
     assert rights.keys() == set(rows.values())
     for documents in rights.values():
         assert all((ROOT / "policies/rbac" / f"{name}.yaml").is_file() for name in re.findall(r"\[([\w-]+)\]\(", documents))
+
+
+def test_the_page_tells_every_key_that_jobs_hand_on() -> None:
+    handed = re.findall(
+        r"^ +told_of: (\S+)$", "".join(file.read_text() for file in (ROOT / "playbooks").glob("*.yml")), re.MULTILINE
+    )
+    assert len(handed) == 5
+    assert {f"gpuops_defrag_{key.strip(chr(34))}UID" for key in handed} == set(
+        re.findall(r"^\| `(\w+UID)` \|", PAGE, re.MULTILINE)
+    )
