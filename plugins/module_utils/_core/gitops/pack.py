@@ -33,7 +33,7 @@ class Repository:
 
     Attributes:
         url: Of the Git repository.
-        revision: Branch, tag or commit.
+        revision: Its branch.
         path: Folder of the pack in it.
     """
 
