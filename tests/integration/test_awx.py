@@ -187,4 +187,4 @@ def test_what_the_collection_needs_there_is_found_by_its_metadata(tmp_path: Path
     found = yaml.safe_load(builder("introspect", ROOT / ".venv/collections", folder=tmp_path))
     ours = {line.partition(" ")[0] for line in found["python"] if "gpuops.defrag" in line}
     # PyYAML is left out, as every image has it.
-    assert ours == {"kubernetes>=24.2.0"}
+    assert ours == {"kubernetes>=24.2.0", "jmespath"}
