@@ -101,7 +101,8 @@ def test_the_workflow_has_somebody_approve_the_plan_before_a_wave() -> None:
     order, at = [], "audit"
     while at:
         order.append(at)
-        (at,) = nodes[at].get("success_nodes", [""])
+        # One cluster that fails does not end it for the others; what nobody approved does.
+        (at,) = nodes[at].get("success_nodes" if at == "approval" else "always_nodes", [""])
     assert order == ["audit", "plan", "approval", "reconcile"]
     assert "approval_node" in nodes["approval"]
     assert {node["unified_job_template"] for node in nodes.values() if "unified_job_template" in node} <= NAMES
