@@ -19,7 +19,8 @@ ASKS = ("ask_limit_on_launch", "ask_labels_on_launch", "ask_inventory_on_launch"
 class AutomationController:
     """Templates as ``controller_templates`` describes them; ``launched`` is what came: the template's name and what it got.
 
-    As AWX does, it drops what a template does not ask for.
+    As AWX does, it drops what a template does not ask for, and refuses a launch that leaves a required question of the survey
+    open, whatever the question's default.
     """
 
     def __init__(self, templates: list[Object], token: str) -> None:
@@ -34,12 +35,17 @@ class AutomationController:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                self.answer(owner.launch(int(urlsplit(self.path).path.split("/")[-3]), body))
+                number = int(urlsplit(self.path).path.split("/")[-3])
+                missing = owner.missing(number, body)
+                if missing:
+                    self.answer({"variables_needed_to_start": missing}, 400)
+                else:
+                    self.answer(owner.launch(number, body))
 
-            def answer(self, content: Object) -> None:
+            def answer(self, content: Object, status: int = 200) -> None:
                 allowed = self.headers["Authorization"] == f"Bearer {owner.token}"
                 data = json.dumps(content if allowed else {"detail": "no"}).encode()
-                self.send_response(200 if allowed else 401)
+                self.send_response(status if allowed else 401)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
@@ -70,6 +76,11 @@ class AutomationController:
             jobs = [self._job(number) for number in range(len(self.launched))]
             return {"count": len(jobs), "next": None, "results": jobs}
         return {"version": "24.6.1"}
+
+    def missing(self, number: int, body: Mapping[str, Any]) -> list[str]:
+        """Required questions that a launch leaves open."""
+        asked = self.templates[number].get("survey_spec", {}).get("spec", [])
+        return [each["variable"] for each in asked if each["required"] and each["variable"] not in body.get("extra_vars", {})]
 
     def launch(self, number: int, body: Mapping[str, Any]) -> Object:
         """Start a job."""

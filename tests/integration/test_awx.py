@@ -105,7 +105,10 @@ def launch(folder: Path, template: str, environment: dict[str, str], host: dict[
     (data / "inventory").mkdir()
     (data / "project").symlink_to(AWX / "project")
     (data / "inventory/hosts.json").write_text(json.dumps({"all": {"hosts": {"eu": host}}}))
-    variables = TEMPLATES[template].get("extra_vars", {}) | answers
+    survey = TEMPLATES[template].get("survey_spec", {}).get("spec", [])
+    # What nobody answers has its default, an empty text too; an empty number is left out.
+    unanswered = {each["variable"]: each["default"] for each in survey if each["default"] != "" or each["type"] == "text"}
+    variables = TEMPLATES[template].get("extra_vars", {}) | unanswered | answers
     (data / "env/extravars").write_text(json.dumps(variables))
     (data / "env/envvars").write_text(json.dumps(environment | {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".venv/collections")}))
     # Nothing of whoever runs the test: no home, and no kubeconfig in it.
@@ -144,6 +147,7 @@ def test_each_template_works_with_the_rights_of_its_credential_and_nothing_but_i
     assert left[f"gpuops_defrag_rate_{key}"]["limits"]["total"] >= 0
     assert left[f"gpuops_defrag_plan_{key}"]["verdict"] == left[f"gpuops_defrag_{key}"]["plan"]
     assert left[f"gpuops_defrag_rate_{key}"]["action"] in ("hold", "pause")
+    assert left[f"gpuops_defrag_run_{key}"]["steps"] == 1
 
 
 @pytest.mark.parametrize(("template", "answers"), [("gpuops tune", {}), ("gpuops reconcile", {"limits": "tuned"})])
@@ -172,10 +176,15 @@ def test_the_execution_environment_is_one_that_ansible_builder_takes(tmp_path: P
     builder("create", "-f", AWX / "execution-environment.yml", "-c", tmp_path / "context", folder=tmp_path)
     wanted = yaml.safe_load((tmp_path / "context/_build/requirements.yml").read_text())
     assert [collection["name"] for collection in wanted["collections"]] == ["https://github.com/gpuops/defrag.git"]
+    # Docker and podman have it by different names.
+    (steps,) = (file.read_text() for file in (tmp_path / "context").glob("*ile"))
+    # The builder's own default is a base image with a Python that is too old, and none has git.
+    assert 'EE_BASE_IMAGE="quay.io/ansible/ansible-runner' not in steps
+    assert 0 < steps.find("install -y git-core") < steps.find("ansible-galaxy collection install")
 
 
 def test_what_the_collection_needs_there_is_found_by_its_metadata(tmp_path: Path) -> None:
     found = yaml.safe_load(builder("introspect", ROOT / ".venv/collections", folder=tmp_path))
     ours = {line.partition(" ")[0] for line in found["python"] if "gpuops.defrag" in line}
     # PyYAML is left out, as every image has it.
-    assert ours == {"kubernetes>=24.2.0"}
+    assert ours == {"kubernetes>=24.2.0", "jmespath"}

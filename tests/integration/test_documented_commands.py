@@ -28,7 +28,7 @@ ELSEWHERE = {
     "make test": "is what runs this",
     "ansible-galaxy collection install git+": "the stage galaxy installs the archive",
     "ansible-builder build": "needs a container engine; test_awx.py has the same file accepted",
-    "ansible-playbook infra.aap_configuration": "needs a controller; tests/unit/extensions/test_awx.py reads the same file",
+    "ansible-playbook build/awx.yml": "needs a controller; tests/unit/extensions/test_awx.py reads the same file",
     "ansible-rulebook": "test_rulebook.py runs it",
     "ansible-playbook gpuops.defrag.defragment -e": "waits 5 minutes between waves; test_defragment.py runs it without",
     "ansible-playbook gpuops.defrag.audit -i build/clusters.yml": "test_fleet.py has clusters for it",

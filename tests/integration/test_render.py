@@ -163,7 +163,8 @@ def test_what_is_the_users_stays_and_what_is_not_made_any_more_goes(tmp_path: Pa
     shutil.copytree(PACKS / "balanced", tmp_path / "balanced")
     (tmp_path / "production").mkdir()
     (tmp_path / "production/kustomization.yaml").write_text(OVERLAY)
-    (tmp_path / "balanced/notes.yaml").write_text("mine: true\n")
+    # By its first line a file is ours, not by any other.
+    (tmp_path / "balanced/notes.yaml").write_text("# Why not what it says below\n# Made by gpuops.defrag; …\nmine: true\n")
     before = files(tmp_path)
 
     assert changed(render(tmp_path, chart, **one, protection_priority_class={"name": "serving"})) == 1

@@ -20,7 +20,10 @@ HEADER = "# Made by gpuops.defrag; what is written here by hand is gone with its
 """The first line of every file, by which those of an earlier run are known."""
 
 KUSTOMIZATION = "kustomization.yaml"
-MANAGER = "gpuops.defrag"
+TUNER = "gpuops.defrag.tune"
+"""Manager of the fields that the role gpu_policy writes to what a GitOps tool keeps. Elsewhere it is another one: what was
+deployed before Argo CD came is not to be ignored."""
+
 NAME = "gpuops-defrag"
 POLICY, DESCHEDULER, MONITORING = "gpu_policy", "descheduler", "monitoring"
 """The part that is tuned, the one that a Helm chart makes, and the one that needs a Prometheus operator: this is delivered by
@@ -33,7 +36,7 @@ class Repository:
 
     Attributes:
         url: Of the Git repository.
-        revision: Branch, tag or commit.
+        revision: Its branch.
         path: Folder of the pack in it.
     """
 
@@ -126,7 +129,7 @@ def _applications(parts: Mapping[str, Sequence[Object]], repository: Repository)
 
     What deploy applies is one wave: within one, Argo CD applies PodDisruptionBudgets before what evicts, and does not wait for
     their health, which a service that is short of pods would hold up for ever. Fields that tuning has written are ignored, and a
-    sync keeps them; as long as nobody has tuned there is nothing to ignore.
+    sync keeps them; as long as nobody has tuned in place there is nothing to ignore.
     """
     tuned = [
         {
@@ -134,7 +137,7 @@ def _applications(parts: Mapping[str, Sequence[Object]], repository: Repository)
             "kind": kind,
             "namespace": each["metadata"]["namespace"],
             "name": each["metadata"]["name"],
-            "managedFieldsManagers": [MANAGER],
+            "managedFieldsManagers": [TUNER],
         }
         for part, kind in ((POLICY, "ConfigMap"), (DESCHEDULER, "Deployment"))
         for each in parts.get(part, ())

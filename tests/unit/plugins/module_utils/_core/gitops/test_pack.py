@@ -5,21 +5,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from jinja2 import Template
 
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.errors import InputError
 from ansible_collections.gpuops.defrag.plugins.module_utils._core.gitops.pack import (
     HEADER,
+    TUNER,
     Chart,
     Repository,
     chart_address,
     pack,
 )
 
+ROLE = Path(__file__).resolve().parents[6] / "roles/gpu_policy"
 HERE = Repository("https://git.example.com/fleet.git", "main", "gpu/balanced")
 CHART = Chart("descheduler", "https://charts.example.com", "0.36.0", "desched", "kube-system", {"deschedulerPolicy": None})
 
@@ -81,8 +87,16 @@ def test_argo_cd_leaves_alone_what_tuning_has_written_and_nothing_else() -> None
         ("", "ConfigMap", "desched"),
         ("apps", "Deployment", "desched"),
     ]
-    assert {tuple(each["managedFieldsManagers"]) for each in spec["ignoreDifferences"]} == {("gpuops.defrag",)}
+    assert {tuple(each["managedFieldsManagers"]) for each in spec["ignoreDifferences"]} == {(TUNER,)}
     assert "RespectIgnoreDifferences=true" in spec["syncPolicy"]["syncOptions"]
+
+
+def test_what_was_deployed_before_argo_cd_came_is_not_ignored() -> None:
+    managers = yaml.safe_load((ROLE / "vars/main.yml").read_text())["_gpu_policy_manager"]
+    for tool, manager in (("Argo CD", TUNER), ("", "gpuops.defrag")):
+        assert Template(managers).render(_gpu_policy_keeper={"tool": tool}) == manager
+    written = "".join(file.read_text() for file in (ROLE / "tasks").glob("*.yml"))
+    assert re.findall(r"field_manager: (.*)", written) == ['"{{ _gpu_policy_manager }}"'] * 3
 
 
 def test_flux_applies_each_part_after_the_one_before_and_the_chart_by_a_release() -> None:
