@@ -49,9 +49,9 @@ def hosts(planes: dict[str, ControlPlane]) -> Hosts:
     us.api.create(f"{RIGHTS}/clusterrolebindings", named | {"roleRef": role, "subjects": [account]})
     made = us.api.create("/api/v1/namespaces/default/serviceaccounts/automation/token", {"spec": {}})
     return {
+        "away": {"kubeconfig": by_token("https://127.0.0.1:1", str(us.authority), "none")},
         "eu": {"kubeconfig": str(eu.kubeconfig), "cluster_uid": uid},
         "us": {"kubeconfig": by_token(us.url, str(us.authority), made["status"]["token"])},
-        "away": {"kubeconfig": by_token("https://127.0.0.1:1", str(us.authority), "none")},
     }
 
 
@@ -82,7 +82,9 @@ def run(folder: Path, playbook: str, hosts: Hosts, **variables: Any) -> tuple[st
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 def test_a_cluster_that_does_not_answer_leaves_the_others_alone(tmp_path: Path, hosts: Hosts, playbook: str) -> None:
     chart = copy_chart(tmp_path, "0.36.0") if playbook == "deploy" else "descheduler"
-    said, failed = run(tmp_path, playbook, hosts, descheduler_chart_ref=str(chart))
+    # Ansible ends a run where all of a batch have failed; what only reads goes on with the next one.
+    batches = {f"{playbook}_serial": 1} if playbook in ("audit", "plan") else {}
+    said, failed = run(tmp_path, playbook, hosts, descheduler_chart_ref=str(chart), **batches)
     assert failed == {"eu": False, "us": False, "away": True}, said
 
 
@@ -101,10 +103,11 @@ def test_two_hosts_of_one_cluster_are_refused_and_the_others_go_on(
 
 def test_the_audit_ends_with_all_clusters_and_says_where_to_start(tmp_path: Path) -> None:
     dumps = {"small": "gpu200-2", "large": "gpu200-1"}
-    measured: Hosts = {name: {"src": f"examples/{dump}.json.gz"} for name, dump in dumps.items()}
+    hosts: Hosts = {"gone": {"src": "examples/none.json"}}
+    hosts |= {name: {"src": f"examples/{dump}.json.gz"} for name, dump in dumps.items()}
     report = tmp_path / "report"
     given = {"report_dir": str(report), "gpu_hour_price": 3}
-    said, failed = run(tmp_path, "audit", measured | {"gone": {"src": "examples/none.json"}}, **given)
+    said, failed = run(tmp_path, "audit", hosts, **given)
     assert failed == {"small": False, "large": False, "gone": True}
     found = json.loads((report / "fleet.json").read_text())
     own = {name: json.loads((report / name / "audit.json").read_text())["stranded_gpus"] for name in dumps}
@@ -117,6 +120,7 @@ def test_the_audit_ends_with_all_clusters_and_says_where_to_start(tmp_path: Path
     assert f"Start with {first['name']}" in (report / "fleet.html").read_text()
 
     before = {path: path.read_bytes() for path in report.rglob("*.*")}
-    again, failed = run(tmp_path, "audit", measured | {"gone": {"src": "examples/none.json"}}, **given)
+    again, failed = run(tmp_path, "audit", hosts, audit_serial=1, **given)
+    assert failed == {"small": False, "large": False, "gone": True}
     assert not re.findall(r"changed=[1-9]", again)
     assert {path: path.read_bytes() for path in report.rglob("*.*")} == before
