@@ -43,9 +43,9 @@ PAGE = f"""# The rate, on a real cluster
 Written by `make bench-tune-live`: a real control plane with Kubernetes' default scheduler, kwok for kubelets, and a real
 Prometheus that scrapes it. There are {NODES} nodes of {GPUS} GPUs, and none is free; a budget (`maxUnavailable: 1`) is over each
 workload of two and more pods. All rows of a start begin with the same pods on the same nodes. `gpuops.defrag.defragment` runs
-with `limits: tuned`, `profile: {PROFILE}` and `slot_size: {GPUS}`, after `gpuops.defrag.tune` has decided for a while; and at the fixed conservative
-rate, which is {FIXED.per_node} pod of a node, {FIXED.per_namespace} of a namespace, {FIXED.per_workload} of a workload and
-{FIXED.total} in all every 5 minutes.
+with `limits: tuned`, `profile: {PROFILE}` and `slot_size: {GPUS}`, after `gpuops.defrag.tune` has decided for a while; and at the
+fixed conservative rate, which is {FIXED.per_node} pod of a node, {FIXED.per_namespace} of a namespace, {FIXED.per_workload} of a
+workload and {FIXED.total} in all every 5 minutes.
 
 A cold start is {COLD_START} s and stands for {STANDS_FOR}. What else a step takes, to read, decide, plan and evict, takes the
 controller as long however slowly pods start, and a wave waits for one cold start, as its pods start side by side. So *minutes*

@@ -30,7 +30,7 @@ TASKS = ("set_rate", "set_limits", "make_plan", "carry_out_wave", "next_step", "
 TUNING = ("identity", "set_rate", "give_to_descheduler", "write_values", "tell_metrics")
 ROW = re.compile(r"^\| `(\w+)` \| (?:`(.+?)`)? ?\|", re.MULTILINE)
 ANSIBLES_OWN = {"ansible_play_hosts", "ansible_play_hosts_all", "ansible_playbook_python", "hostvars", "inventory_hostname"}
-ANSIBLES_OWN |= {"ansible_check_mode", "dict", "item", "lookup", "now", "omit", "range"}
+ANSIBLES_OWN |= {"ansible_check_mode", "ansible_failed_result", "dict", "item", "lookup", "now", "omit", "range"}
 
 
 def templates(part: Any, key: str = "") -> Iterator[str]:
