@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,12 +29,12 @@ AWX = ROOT / "extensions/awx"
 DATA = DataLoader().load_from_file(str(AWX / "controller.yml"))
 TEMPLATES = {template["name"]: template for template in DATA["controller_templates"]}
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-# Which of policies/rbac each credential has, as docs/awx.md says.
+# Which of policies/rbac each credential has by the table of the page, and so here.
 RIGHTS = {
-    "gpuops reader": ("reader",),
-    "gpuops operator": ("reader", "operator"),
-    "gpuops tuner": ("reader", "operator", "tuner"),
-    "gpuops installer": ("reader", "scheduler-reader", "installer"),
+    credential: tuple(re.findall(r"rbac/([\w-]+)\.yaml", rights))
+    for credential, rights in re.findall(
+        r"^\| `(gpuops \w+)` \| (\[reader\].*) \|$", (ROOT / "docs/awx.md").read_text(), re.MULTILINE
+    )
 }
 
 
