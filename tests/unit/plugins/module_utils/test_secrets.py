@@ -36,6 +36,9 @@ def kubeconfig(**user: Any) -> dict[str, Any]:
         ({"kubeconfig": kubeconfig(username="me", password="pass", **{"client-key-data": "a2V5"})}, {"pass", "a2V5"}),
         ({"kubeconfig": kubeconfig(**{"auth-provider": {"config": {"id-token": "i", "idp-issuer-url": "u"}}})}, {"i"}),
         ({"kubeconfig": kubeconfig(token="")}, set()),
+        ({"prometheus_url": "https://me:p%40ss@prometheus/a"}, {"p%40ss", "p@ss"}),
+        ({"prometheus_proxy": "http://me:pass@proxy:3128"}, {"pass"}),
+        ({"prometheus_url": "https://me@prometheus:9090/a:b@c"}, set()),
         ({"prometheus_headers": {"X-Scope-OrgID": 1, "Authorization": "Bearer b", "X-Api-Key": "k"}}, {"Bearer b", "k"}),
     ],
 )
