@@ -206,7 +206,7 @@ class Prometheus:
                     pause = max(wait, _retry_after(error))
                 if error.code not in _BUSY or "timed out" in told:
                     raise UnansweredError(told) from None
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, http.client.HTTPException, UnicodeError) as error:
                 reason = error.reason if isinstance(error, URLError) else error
                 told = self._scrubbed(f"{self.url} cannot be reached: {reason}")
                 if isinstance(reason, ssl.SSLError):
@@ -220,7 +220,7 @@ class Prometheus:
     def _parsed(self, body: bytes) -> dict[str, Any]:
         try:
             found = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict) or found.get("status") != "success":
             raise UnansweredError(f"{self.url} answers as no Prometheus does; give its address up to but without /api/v1")
@@ -235,7 +235,7 @@ class Prometheus:
         try:
             said = json.loads(body)
             text, kind = str(said["error"]), said.get("errorType")
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             text, kind = body, None
         text = self._scrubbed(" ".join(text.split()))[:LONGEST_TOLD]
         who = f"{self.url} answers {error.code}"
@@ -268,7 +268,7 @@ def _understood(query: str) -> Iterator[None]:
     """An answer that lacks what it should have is none."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
         raise UnansweredError(f"the answer to {query} has another shape than that of Prometheus") from None
 
 
@@ -305,6 +305,8 @@ def _address(url: str) -> tuple[str, str | None, str | None]:
     try:
         parts = urlsplit(url.strip())
         host, port = parts.hostname, parts.port
+        # Neither could be asked for: a label that no name has, a letter that no path has.
+        (host or "").encode("idna"), parts.path.encode("ascii")
     except ValueError:
         host = port = None
     if not host or parts.scheme not in ("http", "https") or parts.query or parts.fragment:

@@ -88,7 +88,7 @@ def tick(live: Live, namespace: str, law: Law, audit: AuditOptions, questions: Q
     state: State | None = None
     try:
         state = read_state(json.loads(text)) if text else None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         notes.append(f"{where}: {KEY} cannot be read ({error}): the rate begins anew")
     moves, lost = None, ""
     try:

@@ -116,7 +116,7 @@ def read_state(raw: Any) -> State | None:
         if not all(isinstance(value, (int, float)) and math.isfinite(value) and value >= 0 for value in asdict(state).values()):
             raise ValueError("it holds what is no number")
         return replace(state, level=int(state.level), agreeing=int(state.agreeing))
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise InputError(f"is no state of the rate ({error}); leave it out to begin anew", field="state") from None
 
 

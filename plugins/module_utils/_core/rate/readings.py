@@ -215,13 +215,23 @@ def number(value: Any, name: str) -> tuple[Any, str | None]:
         return None, None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{reprlib.repr(value)} is not a number; leave it out where it is not known", field=name)
-    if not math.isfinite(value) or value < 0:
+    if not _finite(value):
+        return None, f"{reprlib.repr(value)} cannot be"
+    if value < 0:
         return None, f"{value:g} cannot be"
     if name.rpartition(".")[2] in COUNTS:
         if value != int(value):
             return None, f"{value:g} is no whole number"
         return int(value), None
     return float(value), None
+
+
+def _finite(value: float) -> bool:
+    """Whether it is a number that can be counted with; a whole number may be larger than any of those."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def consistent(found: Readings) -> Readings:
@@ -253,8 +263,11 @@ def _moment(raw: Any, name: str) -> float | None:
     if raw is None:
         return None
     try:
-        return epoch(str(raw))
-    except ValueError:
+        found = epoch(str(raw))
+        # One that cannot be told again, as it is in the year 10000 by our clocks, is none.
+        _text(found)
+        return found
+    except (ValueError, OverflowError):
         raise InputError(f"{raw!r} is not a time; write it as 2026-11-30T12:00:00Z", field=name) from None
 
 
@@ -311,6 +324,6 @@ def _guard(raw: Any, name: str) -> Guard:
     value = given.get("value")
     if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
         raise InputError(f"{reprlib.repr(value)} is not a number", field=f"{name}.value")
-    if value is not None and not math.isfinite(value):
-        return Guard(given["query"], None, None, f"{value:g} tells nothing")
+    if value is not None and not _finite(value):
+        return Guard(given["query"], None, None, f"{reprlib.repr(value)} tells nothing")
     return Guard(given["query"], value, fires, str(given.get("detail") or ""))

@@ -172,6 +172,8 @@ def guard(query: str, samples: Sequence[Sample], now: float, *, above: float | N
 
 def old(sample: Sample, now: float) -> str | None:
     """Why a sample tells nothing of the cluster as it is now; None if it does."""
+    if not math.isfinite(sample.time):
+        return "the newest sample tells no time"
     if now - sample.time > STALE:
         return f"the newest sample is {now - sample.time:.0f} s old"
     if sample.time - now > SKEW:

@@ -91,9 +91,12 @@ def test_a_range_comes_point_by_point() -> None:
 
 MATRIX = {"status": "success", "data": {"resultType": "matrix", "result": []}}
 HISTOGRAM = {"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "histogram": [1, {}]}]}}
+LARGE = {"resultType": "vector", "result": [{"metric": {}, "value": [1, 10**400]}]}
 UNANSWERED: dict[str, tuple[Any, str]] = {
     "a range": (MATRIX, "comes to a matrix"),
     "a native histogram": (HISTOGRAM, "another shape"),
+    "a value larger than any number": (vector("1") | {"data": LARGE}, "another shape"),
+    "a value within values without end": ("[" * 100_000, "as no Prometheus does"),
     "a login page": ("<html>", "as no Prometheus does"),
     "400": (Says(400, refusal("bad_data", "1:3: parse error")), "cannot read the query: 1:3: parse error"),
     "401": (Says(401, "Unauthorized"), "wants other credentials; give prometheus_token"),
@@ -134,6 +137,8 @@ def test_what_does_not_pass_in_time_is_unknown() -> None:
     assert len(server.asked) == 1
     with pytest.raises(UnansweredError, match="cannot be reached"):
         Prometheus(server.url, patience=0.1).instant("m")
+    with pytest.raises(UnansweredError, match="cannot be reached"):
+        Prometheus(server.url, proxy="http://a..b:3128", patience=0).instant("m")
 
 
 def test_a_long_query_goes_into_the_body() -> None:
@@ -191,6 +196,8 @@ def test_certificates_are_checked_and_shown(tmp_path: Path) -> None:
 
 NONSENSE: dict[str, tuple[dict[str, Any], str]] = {
     "no address": ({"url": "prometheus:9090"}, "prometheus_url"),
+    "a name with an empty part": ({"url": "http://a..b:9090"}, "prometheus_url"),
+    "a path that is not ASCII": ({"url": "http://a/ü"}, "prometheus_url"),
     "a query": ({"url": f"http://p/?token={SECRET}"}, "prometheus_url"),
     "two ways to say who": ({"token": SECRET, "username": "me"}, "prometheus_token"),
     "a header beside a token": ({"token": SECRET, "headers": {"Authorization": SECRET}}, "prometheus_token"),

@@ -250,7 +250,7 @@ def test_a_user_who_asks_for_a_pause_gets_it(live: FakeLive, run: Run) -> None:
     assert 'gpuops.io/pause: "launch"' in found["reasons"][0]["detail"]
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"version": 9}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"version": 9}', '{"version": 1, "level": 1%s}' % ("0" * 400), "[" * 100_000])
 def test_a_state_that_cannot_be_read_begins_anew_with_one_and_is_noted(text: str, live: FakeLive, run: Run) -> None:
     live.holds(**{"rate.json": text})
     found = run()

@@ -426,6 +426,7 @@ def test_a_decision_is_plain_data_and_its_state_can_be_read_again(found: Reading
         {"version": 1, "level": -1},
         {"version": 1, "more": 1},
         {"version": 1, "level": math.nan},
+        {"version": 1, "level": 10**400},
         {"version": 1, "counted": None},
     ],
     ids=str,

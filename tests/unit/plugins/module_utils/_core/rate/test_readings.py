@@ -72,6 +72,8 @@ def test_readings_as_plain_data_are_read_as_they_were() -> None:
         ("gpu_pods", math.nan, "nan cannot be"),
         ("gpu_pods", math.inf, "inf cannot be"),
         ("gpu_pods", -1, "-1 cannot be"),
+        ("gpu_pods", 10**400, "1000000"),
+        ("blocked_seconds", 10**400, "cannot be"),
         ("gpu_pods", 1.5, "1.5 is no whole number"),
         ("gpu_pods_not_ready", 181, "181 of 180 GPU pods are said not to be Ready"),
         ("stranded_share", 1.01, "1.01 is no share"),
@@ -109,6 +111,8 @@ def test_a_reading_that_is_told_and_doubted_is_doubted() -> None:
 def test_a_guard_whose_value_is_no_number_does_not_tell() -> None:
     found = read_readings(GIVEN | {"guards": [{"query": "errors", "value": math.nan, "fires": False}]})
     assert list(found.doubts(NOW)) == ["guard errors: nan tells nothing"]
+    (guard,) = read_readings({"guards": [{"query": "errors", "value": 10**400, "fires": False}]}).guards
+    assert (guard.value, guard.fires) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +123,7 @@ def test_a_guard_whose_value_is_no_number_does_not_tell() -> None:
         ({"gpu_pods": "180"}, "gpu_pods: '180' is not a number"),
         ({"gpu_pods": True}, "gpu_pods: True is not a number"),
         ({"as_of": "noon"}, "as_of: 'noon' is not a time"),
+        ({"as_of": "9999-12-31T23:59:59-23:00"}, "as_of: '9999-12-31T23:59:59-23:00' is not a time"),
         ({"cold_start": 180}, "cold_start: is int, not a mapping"),
         (
             {"cold_start": {"p50": 1, "p90": 2, "workloads": {"a": {"p99": 1}}}},

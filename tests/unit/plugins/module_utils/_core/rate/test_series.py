@@ -45,6 +45,7 @@ SENSELESS: list[tuple[list[Sample], str]] = [
     (one(-1), "-1 cannot be"),
     (one(1, age=301), "the newest sample is 301 s old"),
     (one(1, age=-90), "a sample is 90 s from now"),
+    (one(1, age=math.nan), "the newest sample tells no time"),
 ]
 
 
