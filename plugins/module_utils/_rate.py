@@ -100,7 +100,7 @@ def tick(live: Live, namespace: str, law: Law, audit: AuditOptions, questions: Q
     asked = paused({name: meta.get("annotations") or {} for name, meta in annotations.items()})
     answers, guards = _ask(questions, clock(live))
     cluster = live.read(TUNING, lambda documents: decode(documents, source=live.name, now=live.now, live=True))
-    readings = observe(cluster, audit, moves, state.judged if state else 0.0)
+    readings = observe(cluster, audit, moves, state.judged_until(clock(live)) if state else 0.0)
     for name in ("evictions", "strays", "unready") if lost else ():
         readings = readings.without(name, lost)
     now = clock(live)

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..profiles import Bounds
-from .readings import ColdStart, Readings, Service
+from .readings import SKEW, ColdStart, Readings, Service
 
 SAMPLES = 3
 """So many readings in a row must ask for a higher rate before it rises."""
@@ -94,6 +94,10 @@ class State:
     agreeing: int = 0
     counted: float = 0.0
     judged: float = 0.0
+
+    def judged_until(self, now: float) -> float:
+        """The same, unless it lies ahead, as after a clock was set back: what happens until then would never be looked at."""
+        return self.judged if self.judged <= now + SKEW else 0.0
 
     def plain(self) -> dict[str, Any]:
         """The state as plain data, which :func:`read_state` reads."""
@@ -172,7 +176,7 @@ def decide(readings: Readings, bounds: Bounds, state: State | None, now: float, 
     known_cold_start = readings.cold_start or ColdStart(UNKNOWN_COLD_START, UNKNOWN_COLD_START)
     bad, doubts = list(_bad(readings, bounds)), [Reason(Why.UNKNOWN, doubt) for doubt in readings.doubts(now)]
     level = min(before.level, most)
-    after = replace(before, level=level, agreeing=0, counted=0.0, judged=max(before.judged, readings.judged or 0.0))
+    after = replace(before, level=level, agreeing=0, counted=0.0, judged=max(before.judged_until(now), readings.judged or 0.0))
     told: list[Reason] = []
     if bad:
         after = replace(after, level=level // BACK_OFF)

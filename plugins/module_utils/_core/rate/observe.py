@@ -13,7 +13,7 @@ from ..execution.record import HOUR, State
 from ..kube.model import Cluster, Pod
 from ..plan.budgets import Budgets
 from ..plan.workloads import Workloads, workload_of
-from .readings import Readings, Service
+from .readings import SKEW, Readings, Service
 from .series import percentiles
 
 
@@ -59,14 +59,16 @@ def _moved(readings: Readings, moves: State, judged: float) -> Readings:
     now, flights = readings.as_of, moves.run.flights if moves.run else []
     if now is None:
         return readings
-    fresh = [each for each in moves.ended if each.at > judged]
+    # A clock that was set back leaves waves that end later than now: these are judged in their time.
+    ended = [each for each in moves.ended if each.at <= now + SKEW]
+    fresh = [each for each in ended if each.at > judged]
     return replace(
         readings,
         in_flight=sum(service.in_flight for service in (readings.services or {}).values()),
         evictions=sum(each.evicted for each in moves.ended if each.at > now - HOUR) + len(flights),
         strays=sum(each.strays for each in fresh),
         unready=sum(each.unready for each in fresh),
-        judged=max((each.at for each in moves.ended), default=None),
+        judged=max((each.at for each in ended), default=None),
     )
 
 

@@ -243,6 +243,15 @@ def test_strays_are_told_once(live: FakeLive, run: Run) -> None:
     assert "Strays" not in {each["reason"] for each in second["reasons"]}
 
 
+def test_strays_are_told_though_a_clock_was_ahead_when_it_was_last_decided(live: FakeLive, run: Run) -> None:
+    moves = State(ended=[Ended(START - 10, 3, 1, 0)])
+    ahead = {"version": 1, "level": 4, "judged": START + 86_400}
+    live.holds(**{"state.json": moves.to_json(START), "rate.json": json.dumps(ahead)})
+    found = run(bounds={"cold_share": 0.1})
+    assert (found["inputs"]["strays"], found["state"]["level"], found["state"]["judged"]) == (1, 2, START - 10)
+    assert run(bounds={"cold_share": 0.1})["inputs"]["strays"] == 0
+
+
 def test_a_user_who_asks_for_a_pause_gets_it(live: FakeLive, run: Run) -> None:
     live.cluster.asked = {"gpuops.io/pause": "launch"}
     found = run()

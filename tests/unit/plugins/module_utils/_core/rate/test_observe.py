@@ -122,6 +122,13 @@ def test_what_was_moved_is_told_of_the_last_hour_and_what_came_of_it_since_the_l
     assert (again.evictions, again.strays, again.unready) == (9, 0, 0)
 
 
+def test_a_wave_that_ends_later_than_now_is_judged_in_its_time() -> None:
+    moves = State(ended=[Ended(NOW - 100, 4, 1, 0), Ended(NOW + 3600, 2, 2, 2), Ended(1e300, 1, 1, 1)])
+    found = seen(node("n1"), moves=moves)
+    assert (found.evictions, found.strays, found.unready, found.judged) == (7, 1, 0, NOW - 100)
+    assert found.plain()["judged"] == "2026-11-30T11:58:20.000Z"
+
+
 def test_pods_of_a_wave_that_is_under_way_are_told_apart_from_others_that_are_cold() -> None:
     run = Run("p", 0, NOW - 10, [flight(1, "Deployment default/chat"), flight(2, "Deployment default/chat")])
     pods = [served("chat", 1, "n1", 3, ready=False), served("other", 1, "n1", 4, ready=False), served("other", 1, "n1", 5)]
