@@ -43,9 +43,11 @@ def default_queries(resource_name: str, matchers: str = "") -> dict[str, str]:
 def lasting(query: str, window: str, *, above: bool) -> str:
     """A query whose values pass a bound only if they did all the time.
 
+    A series that is no longer told of has none, as in an alert: of its past alone it would look well for all of the window.
+
     Args:
         query: PromQL.
         window: So long, as PromQL writes it: ``5m``.
         above: The bound is passed upwards, not downwards.
     """
-    return f"{'min' if above else 'max'}_over_time(({query})[{window}:])"
+    return f"{'min' if above else 'max'}_over_time(({query})[{window}:]) and ({query})"

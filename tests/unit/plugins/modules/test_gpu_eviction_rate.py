@@ -214,7 +214,7 @@ def test_guards_are_asked_and_told(live: FakeLive, run: Run) -> None:
     with PrometheusServer(*said) as server:
         found = run(prometheus_url=server.url, guards=guards, bounds={"cold_share": 0.1})
     assert [(each["query"], each["value"], each["fires"]) for each in found["inputs"]["guards"]] == [
-        ("min_over_time((errors)[300s:])", 0.5, True),
+        ("min_over_time((errors)[300s:]) and (errors)", 0.5, True),
         ("min(replicas)", 3, False),
     ]
     assert (found["action"], found["limits"]["total"]) == ("back_off", 2)

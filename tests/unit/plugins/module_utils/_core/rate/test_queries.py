@@ -31,5 +31,5 @@ def test_one_of_several_clusters_may_be_asked_for() -> None:
 
 
 def test_a_guard_that_is_to_last_asks_for_the_worst_that_was_better_than_all() -> None:
-    assert lasting("errors / all", "5m", above=True) == "min_over_time((errors / all)[5m:])"
-    assert lasting("up", "90s", above=False) == "max_over_time((up)[90s:])"
+    assert lasting("errors / all", "5m", above=True) == "min_over_time((errors / all)[5m:]) and (errors / all)"
+    assert lasting("up", "90s", above=False) == "max_over_time((up)[90s:]) and (up)"
