@@ -98,12 +98,14 @@ def tick(live: Live, namespace: str, law: Law, audit: AuditOptions, questions: Q
     system = live.send("get", "/api/v1/namespaces/kube-system")
     annotations = {where: found["metadata"], "Namespace kube-system": system["metadata"]}
     asked = paused({name: meta.get("annotations") or {} for name, meta in annotations.items()})
-    answers, guards = _ask(questions, clock(live))
+    answers, watched = _ask(questions)
     cluster = live.read(TUNING, lambda documents: decode(documents, source=live.name, now=live.now, live=True))
     readings = observe(cluster, audit, moves, state.judged_until(clock(live)) if state else 0.0)
     for name in ("evictions", "strays", "unready") if lost else ():
         readings = readings.without(name, lost)
+    # The server's clock is read with each of its answers: before the cluster was read it told when Prometheus was asked first.
     now = clock(live)
+    guards = tuple(_guarded(watch, answer, now) for watch, answer in watched)
     readings = with_answers(replace(readings, paused=asked, guards=guards), answers, questions.own, now)
     decision = decide(readings, law.bounds, state, now, interval=law.interval)
     after = json.dumps(decision.state.plain(), sort_keys=True, separators=(",", ":"))
@@ -120,19 +122,19 @@ def keep(live: Live, namespace: str, found: Tick) -> None:
         remember(live, namespace, KEY, found.after)
 
 
-def _ask(questions: Questions, now: float) -> tuple[dict[str, Sequence[Sample] | str], tuple[Guard, ...]]:
+def _ask(questions: Questions) -> tuple[dict[str, Sequence[Sample] | str], list[tuple[Watch, Sequence[Sample] | str]]]:
+    """What came of the queries, and of the guards."""
     prometheus = questions.prometheus
     if prometheus is None:
-        return {}, ()
+        return {}, []
     answers = {name: _answer(prometheus, query) for name, query in questions.queries.items()}
-    guards = []
-    for watch in questions.watches:
-        answer = _answer(prometheus, watch.query)
-        if isinstance(answer, str):
-            guards.append(Guard(watch.query, detail=answer))
-        else:
-            guards.append(guard(watch.query, answer, now, above=watch.above, below=watch.below))
-    return answers, tuple(guards)
+    return answers, [(watch, _answer(prometheus, watch.query)) for watch in questions.watches]
+
+
+def _guarded(watch: Watch, answer: Sequence[Sample] | str, now: float) -> Guard:
+    if isinstance(answer, str):
+        return Guard(watch.query, detail=answer)
+    return guard(watch.query, answer, now, above=watch.above, below=watch.below)
 
 
 def _answer(prometheus: Prometheus, query: str) -> Sequence[Sample] | str:

@@ -221,6 +221,19 @@ def test_guards_are_asked_and_told(live: FakeLive, run: Run) -> None:
     assert found["reasons"][0]["reason"] == "GuardFires"
 
 
+def test_a_prometheus_that_takes_its_time_has_no_other_clock(live: FakeLive, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = live.read
+
+    def later(kinds: Any, build: Callable[[Iterator[Any]], Any]) -> Any:
+        live.cluster.time += 90
+        return read(kinds, build)
+
+    monkeypatch.setattr(live, "read", later)
+    with PrometheusServer(*answers(), vector("3", at=START + 89)) as server:
+        found = run(prometheus_url=server.url, guards=[{"query": "min(replicas)", "below": 2}])
+    assert found["inputs"]["guards"][0]["fires"] is False
+
+
 def test_queries_of_the_user_are_asked_in_the_place_of_the_default_ones(live: FakeLive, run: Run) -> None:
     own = {"gpu_pods": "sum(my_pods)", "stranded_share": "avg(my_share)"}
     said = [vector("400", at=START), *answers()[1:], vector("0.2", at=START)]
