@@ -45,7 +45,8 @@ options:
   interval:
     description:
       - Time from one cycle of whoever evicts to the next, as V(5m), where it cannot be chosen. The limits of a cycle are made
-        so that no more pods are cold, however many cycles begin within a cold start.
+        so that no more pods are cold, however many cycles begin within a cold start, nor more than one is evicted where
+        O(bounds.hour_share) would be passed by as many in each cycle.
       - By default a cycle lasts a cold start, and the limits tell how long that is.
     type: str
 """

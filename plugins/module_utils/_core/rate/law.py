@@ -196,7 +196,7 @@ def decide(readings: Readings, bounds: Bounds, state: State | None, now: float, 
         told.append(Reason(Why.STEADY, f"{_severity_told(readings)}: {level} of the {most} pods that may be cold at a time"))
     cold_start = known_cold_start.longest
     seconds = max(1, math.ceil(cold_start if interval is None else interval))
-    total, stops = _total(readings, bounds, after.level, most, cold_start, seconds)
+    total, stops = _total(readings, bounds, after.level, most, cold_start, seconds, given=interval is not None)
     if interval is None and total and readings.gpu_pods:
         seconds = max(seconds, math.ceil(3600 * total / _per_hour(readings.gpu_pods, bounds)))
     if readings.paused:
@@ -281,9 +281,13 @@ def _asks(readings: Readings, wanted: int, most: int, after: State) -> Reason:
 
 
 def _total(
-    readings: Readings, bounds: Bounds, level: int, most: int, cold_start: float, seconds: int
+    readings: Readings, bounds: Bounds, level: int, most: int, cold_start: float, seconds: int, *, given: bool
 ) -> tuple[int, list[Reason]]:
-    """Evictions of one cycle, and what keeps them below the level."""
+    """Evictions of one cycle, and what keeps them below the level.
+
+    Args:
+        given: Whether the cycle lasts what it lasts, whatever the total.
+    """
     stops: list[Reason] = []
     cycles = max(1, math.ceil(cold_start / seconds))
     total = level // cycles
@@ -306,6 +310,11 @@ def _total(
     else:
         hourly = _per_hour(readings.gpu_pods, bounds)
         left.append((hourly - readings.evictions, Why.HOUR, f"{readings.evictions} of {hourly} evictions of an hour are made"))
+    if given and readings.gpu_pods is not None:
+        # Not only by those that are counted: nobody counts those of a descheduler without metrics, or that runs as a CronJob.
+        hourly = _per_hour(readings.gpu_pods, bounds)
+        told = f"{hourly} evictions may be made in an hour, by cycles every {seconds} s"
+        left.append((max(1, hourly * seconds // 3600), Why.HOUR, told))
     if readings.budget_headroom is not None:
         told = f"PodDisruptionBudgets let {_pods(readings.budget_headroom)} go"
         left.append((readings.budget_headroom, Why.BUDGETS, told))

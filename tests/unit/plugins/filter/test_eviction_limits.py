@@ -54,8 +54,8 @@ def test_readings_are_old_by_the_clock_unless_a_time_is_given() -> None:
 
 
 def test_bounds_go_over_the_profiles_and_an_interval_is_kept() -> None:
-    state = {"version": 1, "level": 18}
-    found = eviction_limits(READINGS, bounds={"cold_share": 0.1, "per_node": 3}, state=state, interval="60s", now=NOON)
+    state, bounds = {"version": 1, "level": 18}, {"cold_share": 0.1, "hour_share": 2, "per_node": 3}
+    found = eviction_limits(READINGS, bounds=bounds, state=state, interval="60s", now=NOON)
     assert found["limits"] == {"per_node": 3, "per_namespace": 5, "per_workload": 1, "total": 6, "interval_seconds": 60}
 
 

@@ -119,7 +119,7 @@ def test_no_limit_ever_passes_a_bound(found: Readings, may: Bounds, state: State
     assert limits.total * cycles <= most
     hourly = max(1, math.floor(may.hour_share * found.gpu_pods + 1e-9))
     assert limits.total <= max(0, hourly - found.evictions)  # type: ignore[operator]
-    if interval is None:
+    if interval is None or limits.total > 1:
         assert rate(decision) * 3600 <= hourly + 1e-6
     assert (decision.action == Action.PAUSE) == (limits.total == 0)
     assert decision.reasons
@@ -337,9 +337,23 @@ def test_a_cycle_lasts_as_long_as_the_slowest_workload_takes() -> None:
 def test_pods_that_start_quickly_are_still_not_moved_more_often_than_the_hour_allows() -> None:
     decision = decide(replace(CALM, cold_start=ColdStart(2, 3)), BALANCED, State(level=9), NOW)
     assert (decision.limits.total, decision.limits.interval_seconds) == (9, 180)
-    # Where cycles are as they are, it is the evictions made that count.
-    given = decide(replace(CALM, cold_start=ColdStart(2, 3)), BALANCED, State(level=9), NOW, interval=10)
-    assert (given.limits.total, given.limits.interval_seconds) == (9, 10)
+    # Where cycles are as they are, each has its share of the hour, and one pod always.
+    for interval, total in ((180, 9), (60, 3), (10, 1)):
+        given = decide(replace(CALM, cold_start=ColdStart(2, 3)), BALANCED, State(level=9), NOW, interval=interval)
+        assert (given.limits.total, given.limits.interval_seconds) == (total, interval)
+        assert (Why.HOUR in reasons(given)) == (total < 9)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("interval", [60, 120, 300])
+def test_an_hour_of_cycles_whose_evictions_nobody_counts_passes_no_bound(profile: str, interval: int) -> None:
+    may = PROFILES[profile]
+    state, made = State(level=may_be_cold(180, may)), 0
+    for cycle in range(3600 // interval):
+        now = NOW + cycle * interval
+        decision = decide(replace(CALM, cold_start=ColdStart(2, 3), as_of=now), may, state, now, interval=interval)
+        state, made = decision.state, made + decision.limits.total
+    assert made <= may.hour_share * 180
 
 
 @pytest.mark.parametrize(
