@@ -300,6 +300,9 @@ def _total(
             )
         )
     left: list[tuple[int, Why, str]] = []
+    if readings.cold_start is None:
+        # They may take longer than is assumed, and so be more at a time.
+        left.append((1, Why.COLD, "how long pods take to get Ready is not known"))
     if readings.gpu_pods is None or readings.gpu_pods_not_ready is None:
         left.append((1, Why.COLD, "how many GPU pods are not Ready is not known"))
     else:

@@ -193,7 +193,8 @@ def test_while_prometheus_does_not_tell_the_rate_falls_and_comes_back(
     with PrometheusServer(*said) as server:
         bad = run(prometheus_url=server.url, prometheus_timeout=1, bounds=bounds)
     assert bad["action"] == "back_off"
-    assert bad["limits"]["total"] == 2
+    # Without Prometheus nobody tells how long the pods of make-believe take.
+    assert bad["limits"]["total"] == (2 if bad["inputs"]["cold_start"] else 1)
     assert any(words in each["detail"] for each in bad["reasons"])
     assert state(live)["level"] == 2
     for _minute in range(4):

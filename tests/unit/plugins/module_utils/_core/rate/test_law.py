@@ -153,17 +153,19 @@ def test_the_longer_the_cold_start_the_lower_the_rate(
     assert rate(slow) <= rate(quick)
 
 
-@given(readings(), bounds, states, st.sampled_from(NEEDED), st.booleans())
+@given(readings(), bounds, states, st.sampled_from(NEEDED), st.booleans(), intervals)
 def test_nothing_unknown_ever_raises_the_rate(
-    found: Readings, may: Bounds, state: State | None, name: str, stands_in: bool
+    found: Readings, may: Bounds, state: State | None, name: str, stands_in: bool, interval: int | None
 ) -> None:
-    known = decide(found, may, state, NOW)
+    known = decide(found, may, state, NOW, interval=interval)
     doubted = replace(found, unknown={name: "it is old"}) if stands_in else found.without(name, "it is old")
-    decision = decide(doubted, may, state, NOW)
+    decision = decide(doubted, may, state, NOW, interval=interval)
     assert decision.action != Action.RAISE
     assert decision.state.level <= (state or State()).level
     assert decision.state.level <= max(known.state.level, 1)
     assert decision.limits.total <= max(known.limits.total, 1)
+    # A cycle lasts whole seconds. One pod at a time is what is done where nothing is known.
+    assert decision.limits.total <= 1 or rate(decision) <= rate(known) * (1 + 1 / known.limits.interval_seconds)
     assert f"{name}: it is old" in [each.detail for each in decision.reasons]
 
 
@@ -391,10 +393,10 @@ def test_a_service_is_never_colder_than_it_may_be() -> None:
 
 
 def test_where_pods_are_not_known_one_is_moved_at_a_time() -> None:
-    for name in ("gpu_pods", "gpu_pods_not_ready", "evictions"):
+    for name in ("gpu_pods", "gpu_pods_not_ready", "evictions", "cold_start"):
         assert decide(CALM.without(name, "?"), BALANCED, State(level=9), NOW).limits.total == 1
     decision = decide(CALM.without("cold_start", "?"), BALANCED, State(level=9), NOW)
-    assert (decision.limits.total, decision.limits.interval_seconds) == (4, 600)
+    assert (decision.limits.total, decision.limits.interval_seconds) == (1, 600)
 
 
 def test_severity_grows_with_what_is_stranded_and_with_what_waits() -> None:
