@@ -36,6 +36,8 @@ GPU_HOUR = 3600.0
 """Seconds that one GPU may be waited for until that alone makes moves half as needed as can be."""
 UNKNOWN_COLD_START = 600.0
 """Seconds that pods are taken to need where nothing is known: more than most do."""
+WATCHED = 60.0
+"""Seconds within which a decision follows another: of cycles that last as long each is seen before the next."""
 VERSION = 1
 
 
@@ -291,6 +293,9 @@ def _total(
     stops: list[Reason] = []
     cycles = max(1, math.ceil(cold_start / seconds))
     total = level // cycles
+    if level and not total and readings.cold_start is None and seconds >= WATCHED:
+        # Of what is only assumed no pause is made: while nothing starts nobody could tell how long that takes.
+        total = 1
     if level and not total:
         stops.append(
             Reason(

@@ -399,6 +399,19 @@ def test_where_pods_are_not_known_one_is_moved_at_a_time() -> None:
     assert (decision.limits.total, decision.limits.interval_seconds) == (1, 600)
 
 
+def test_an_assumed_cold_start_is_no_pause_that_never_ends() -> None:
+    """Nobody would start, and so tell how long that takes."""
+    few = replace(CALM.without("cold_start", "?"), gpu_pods=15, budget_headroom=15)
+    decision = decide(few, BALANCED, State(level=1), NOW, interval=300)
+    assert (decision.limits.total, decision.action) == (1, Action.HOLD)
+    assert reasons(decision) == {Why.UNKNOWN}
+    # It goes alone: the next decision sees whether it is Ready.
+    cold = decide(replace(few, gpu_pods_not_ready=1), BALANCED, State(level=1), NOW, interval=300)
+    assert (cold.limits.total, cold.action) == (0, Action.PAUSE)
+    for state, interval in ((State(level=0), 300), (State(level=1), 20)):
+        assert decide(few, BALANCED, state, NOW, interval=interval).limits.total == 0
+
+
 def test_severity_grows_with_what_is_stranded_and_with_what_waits() -> None:
     def of(share: float, gpus: int, seconds: float) -> float | None:
         return severity(replace(CALM, stranded_share=share, blocked_gpus=gpus, blocked_seconds=seconds))
