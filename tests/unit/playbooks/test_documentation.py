@@ -27,7 +27,7 @@ OF_ROLES = ("deploy", "uninstall")
 CARRYING_OUT = ("reconcile", "defragment")
 TASKS = ("set_rate", "set_limits", "make_plan", "carry_out_wave", "next_step", "tell_metrics")
 # What the playbook tune includes; it shares the options of the rate with those.
-TUNING = ("identity", "set_rate", "give_to_descheduler", "write_values", "tell_metrics")
+TUNING = ("identity", "find_descheduler", "set_rate", "give_to_descheduler", "write_values", "tell_metrics")
 ROW = re.compile(r"^\| `(\w+)` \| (?:`(.+?)`)? ?\|", re.MULTILINE)
 ANSIBLES_OWN = {"ansible_play_hosts", "ansible_play_hosts_all", "ansible_playbook_python", "hostvars", "inventory_hostname"}
 ANSIBLES_OWN |= {"ansible_check_mode", "ansible_failed_result", "dict", "item", "lookup", "now", "omit", "range"}
