@@ -22,6 +22,7 @@ from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane
 from ansible_collections.gpuops.defrag.tests.integration.environment import ENVIRONMENT, PROGRAMS, ROOT
 
 MAPS = "/api/v1/namespaces/kube-system/configmaps"
+CRON = "/apis/batch/v1/namespaces/kube-system/cronjobs"
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
 LABELS = {"app.kubernetes.io/managed-by": "gpuops.defrag"}
 SETTINGS = {"priority_threshold": 1000, "namespaces_excluded": ["team-a"]}
@@ -145,6 +146,29 @@ def test_the_descheduler_gets_the_limits_and_keeps_the_rest_of_its_policy(api: A
     assert {key: value for key, value in after.items() if key not in limits} == {
         key: value for key, value in before.items() if key not in limits
     }
+
+
+def test_the_descheduler_runs_as_often_as_the_limits_are_for_unless_its_user_says_how_often(
+    api: Api, job: dict[str, str]
+) -> None:
+    container = {"name": "descheduler", "image": "example/descheduler"}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    spec = {"schedule": "*/5 * * * *", "suspend": True, "jobTemplate": {"spec": {"template": template}}}
+    cron = api.create(CRON, {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "descheduler"}, "spec": spec})
+    given: dict[str, Any] = {"bounds": {"raise_after": "1h"}}
+    play("tune", job, interval="5m", **given)
+    assert api.get(f"{CRON}/descheduler")["spec"] == cron["spec"]
+    play("tune", job, "--check", **given)
+    assert api.get(f"{CRON}/descheduler")["spec"] == cron["spec"]
+    told = play("tune", job, **given)
+    (seconds,) = re.findall(r"\d+ pods every (\d+) s", told)
+    assert int(seconds) < 300
+    # Pods start within seconds here, so that it is the hour that keeps cycles apart.
+    assert api.get(f"{CRON}/descheduler")["spec"] == cron["spec"] | {"schedule": f"*/{-(-int(seconds) // 60)} * * * *"}
+    assert "changed=0 " in play("tune", job, **given)
+    api.patch(f"{CRON}/descheduler", {"metadata": {"labels": {"kustomize.toolkit.fluxcd.io/name": "gpu"}}, "spec": spec})
+    assert "pods every 300 s" in play("tune", job, **given)
+    assert api.get(f"{CRON}/descheduler")["spec"] == cron["spec"]
 
 
 def test_a_policy_that_a_tool_keeps_is_not_written_to(api: Api, job: dict[str, str]) -> None:
