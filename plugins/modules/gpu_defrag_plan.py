@@ -394,8 +394,8 @@ plan:
             - The rule. V(Terminating), V(StaticPod), V(DaemonSet), V(BarePod), V(UnknownController), V(SystemCritical),
               V(Priority), V(Protected), V(ProtectExpression), V(Gang), V(ResourceClaim), V(LocalStorage), V(Volume),
               V(SeveralBudgets), V(SingleReplica), V(JobRetries), V(BudgetUnknown), V(Budget), V(ReplicaPending),
-              V(NotReady), V(LastReadyReplica), V(TooYoung), V(CoolingDown) or V(NoDestination). Of several the first in this
-              order is told.
+              V(NotReady), V(LastReadyReplica), V(ReplicaNotReady), V(TooYoung), V(CoolingDown) or V(NoDestination). Of several
+              the first in this order is told.
           type: str
           returned: always
           sample: SingleReplica

@@ -55,6 +55,7 @@ class Reason(StrEnum):
     SIBLINGS_PENDING = "ReplicaPending"
     NOT_READY = "NotReady"
     LAST_READY = "LastReadyReplica"
+    SIBLINGS_NOT_READY = "ReplicaNotReady"
     YOUNG = "TooYoung"
     COOLING_DOWN = "CoolingDown"
     NO_DESTINATION = "NoDestination"
@@ -251,7 +252,7 @@ class _Check:
             elif headroom.left <= 0:
                 numbers = f"{headroom.healthy} healthy, {headroom.needed} needed"
                 yield Stay(Reason.BUDGET, f"{headroom} allows 0 disruptions ({numbers})")
-        yield from self._moment(pod, alone)
+        yield from self._moment(pod, alone, guarded=bool(charged))
 
     def _retries(self, pod: Pod) -> Iterator[Stay]:
         """A Job counts an evicted pod as failed, and fails itself once it has lost too many."""
@@ -307,8 +308,12 @@ class _Check:
             elif set(claim.access_modes) <= {"ReadWriteOnce"} and self.users[pod.namespace, name] > 1:
                 yield Stay(Reason.VOLUME, f"{told} is for one node, and other pods use it too")
 
-    def _moment(self, pod: Pod, behind: Behind | None) -> Iterator[Stay]:
-        """What will pass."""
+    def _moment(self, pod: Pod, behind: Behind | None, *, guarded: bool) -> Iterator[Stay]:
+        """What will pass.
+
+        Args:
+            guarded: Whether a budget says how many pods of the workload may be away.
+        """
         waiting = min((other for other in behind.pods if not other.node), key=str, default=None) if behind else None
         if behind and waiting:
             yield Stay(Reason.SIBLINGS_PENDING, f"{waiting} of {behind} is pending")
@@ -316,6 +321,12 @@ class _Check:
             yield Stay(Reason.NOT_READY, "it is not ready")
         if behind and pod.ready and not self.replaceable(pod) and _ready(behind) <= 1:
             yield Stay(Reason.LAST_READY, f"no other pod of {behind} is ready")
+        if behind and pod.ready and not guarded and not self.replaceable(pod):
+            away = (other for other in behind.pods if other.node and not other.ready and not other.terminating)
+            cold = min(away, key=str, default=None)
+            if cold:
+                told = f"{cold} of {behind} is not ready, and no PodDisruptionBudget says how many may be"
+                yield Stay(Reason.SIBLINGS_NOT_READY, told)
         if self.rules.min_pod_age > 0:
             started, now = pod.created if pod.started is None else pod.started, self.cluster.now
             if started is None or now is None:

@@ -337,7 +337,7 @@ def _total(
 def _limits(readings: Readings, bounds: Bounds, total: int, seconds: int) -> RateLimits:
     services = (readings.services or {}).values()
     rooms = [_service_may(each, bounds) - _others(each.not_ready, each.in_flight) for each in services if each.pods > 1]
-    # One limit is for all: a workload that has no room left is held by its budget, and by the plan while its pods are not Ready.
+    # One limit is for all: a workload that has no room left is held by its budget, or without one by the plan.
     per_workload = min([bounds.per_workload, *(room for room in rooms if room > 0)]) if readings.services is not None else 1
     at_least = max(1, total)
     return RateLimits(

@@ -44,6 +44,7 @@ STAYS = {
     "ReplicaPending": "of a workload that has a pod pending",
     "NotReady": "not ready",
     "LastReadyReplica": "the last ready replica of its workload",
+    "ReplicaNotReady": "of a workload without a budget that has a pod not ready",
     "TooYoung": "younger than pods must be to move",
     "CoolingDown": "moved a moment ago, or of a workload that went astray",
     "NoDestination": "free to go, but no other node takes them",

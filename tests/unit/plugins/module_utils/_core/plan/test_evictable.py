@@ -120,10 +120,27 @@ def test_a_ready_pod_with_a_ready_sibling_may_be_evicted() -> None:
             Reason.LAST_READY,
             "no other pod of ReplicaSet default/llm is ready",
         ),
+        (
+            [*of_two(), serving("c", ready=False)],
+            Reason.SIBLINGS_NOT_READY,
+            "default/c of ReplicaSet default/llm is not ready, and no PodDisruptionBudget says how many may be",
+        ),
     ],
 )
 def test_a_pod_stays_and_is_told_why(objects: list[Object], reason: Reason, detail: str) -> None:
     assert stay_of("a", *objects) == Stay(reason, detail)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [serving("c", ready=False, labels=LLM), budget("llm", LLM, allowed=1, healthy=2, needed=1)],
+        [serving("c", ready=False, metadata={"deletionTimestamp": NOON}), workload("ReplicaSet", "llm", 2)],
+    ],
+    ids=["a budget lets one go", "it goes away itself"],
+)
+def test_a_pod_that_is_not_ready_holds_no_other_where(more: list[Object]) -> None:
+    assert reason_of("a", *of_two(labels=LLM), *more) is None
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "ReplicationController", "Job", "CloneSet"])
