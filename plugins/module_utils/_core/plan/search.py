@@ -427,10 +427,12 @@ class Search:
         """Room for one after the other; each then takes its node."""
         found = Found()
         before = set(self.settled)
+        moved: list[Pod] = []
         for pod in pods:
             node = self._taker(pod)
             if node is None:
                 self.over_budget = False
+                as_at_first = not found.wanted and self.settled == before
                 more = self.moves(Goal(pod.requests[self.resource], 1), guest=pod, spent=len(found.steps))
                 for step in more.steps:
                     self.layout.move(step.pod, step.source, step.target)
@@ -442,8 +444,9 @@ class Search:
                     self.settled |= {id(step.pod) for step in more.steps}
                     found.steps, found.waves = [*found.steps, *more.steps], waves
                     found.gained += 1
-                    # Room for one of several pods takes no more evictions than room for them all.
-                    found.bound, found.solver = max(found.bound, more.bound), more.solver
+                    # Once others have got in a bound is not one of the cluster any more: they might have gone elsewhere.
+                    found.bound, found.solver = more.bound if as_at_first else found.bound, more.solver
+                    moved.append(pod)
                 else:
                     node = None
                     for step in reversed(more.steps):
@@ -459,8 +462,16 @@ class Search:
         for step in reversed(found.steps):
             self.layout.move(step.pod, step.target, step.source)
         self.settled = before
+        # Room for one of several pods takes no more evictions than room for them all.
+        found.bound = max([found.bound, *map(self._fewest_for, moved)])
         found.proved = len(found.wanted) == len(pods) and len(found.steps) <= found.bound
         return found
+
+    def _fewest_for(self, pod: Pod) -> int:
+        """No fewer evictions make room for a pending pod, all others being where they are."""
+        problem = self.formulate(Goal(pod.requests[self.resource], 1), guest=pod)
+        # What other pods forbid now they may not forbid once they have moved.
+        return lower_bound(problem if problem.certain else replace(problem, gainers=None), (), 1)
 
     def _jointly(self, pods: list[Pod], known: Found) -> Found | None:
         """Room for all at once, or for as many as can be, the first ones first; None where no exact solver looks."""
@@ -475,7 +486,8 @@ class Search:
             if more:
                 found, placed = more, [*placed, pod]
         if found:
-            found.bound = max(found.bound, known.bound if len(known.wanted) == len(placed) else 0)
+            same = {id(pod) for pod, _node in known.wanted} == {id(pod) for pod in placed}
+            found.bound = max(found.bound, known.bound if same else 0)
         return found
 
     def _all_of(self, pods: list[Pod]) -> Found | None:

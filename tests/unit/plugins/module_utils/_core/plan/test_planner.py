@@ -536,6 +536,11 @@ def test_a_pod_without_gpus_makes_way_for_one_with() -> None:
 # Several blocked pods.
 
 
+def among(*names: str) -> Any:
+    wanted = {"key": NODE_NAME, "operator": "In", "values": list(names)}
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}}
+
+
 def test_room_for_blocked_pods_is_looked_for_jointly() -> None:
     only: Any = {"nodeSelector": {NODE_NAME: "n1"}}
     objects = [
@@ -552,6 +557,23 @@ def test_room_for_blocked_pods_is_looked_for_jointly() -> None:
     assert {placed["pod"]: placed["node"] for placed in found["placed_pods"]} == {"a": "n2", "b": "n1"}
     assert (found["evictions"], found["lower_bound"], found["optimal"]) == (3, 3, True)
     assert not planned(objects, kind="blocked_pods", solver="heuristic")["optimal"]
+
+
+def test_the_bound_for_several_blocked_pods_is_one_of_the_cluster_as_it_is() -> None:
+    apart: Any = {"nodeSelector": {NODE_NAME: "n4"}}
+    objects = [
+        *(node(name, 4) for name in ("n1", "n2", "n3")),
+        node("n4"),
+        pod("gap", 3, "n4"),
+        *(one(f"{name}-{on}", on, **apart) for name, on in (("s", "n1"), ("t", "n2"), ("u", "n3"), ("v", "n3"), ("w", "n3"))),
+        pod("a", 4, affinity=among("n1", "n2")),
+        pod("b", 4, affinity=among("n1", "n3")),
+    ]
+    quick = planned(objects, kind="blocked_pods", solver="heuristic")
+    best = planned(objects, kind="blocked_pods", solver="exact")
+    assert (best["evictions"], best["lower_bound"], best["optimal"]) == (2, 2, True)
+    assert quick["evictions"] == 4  # a took the place that was meant for b
+    assert (quick["lower_bound"], quick["optimal"]) == (1, False)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
