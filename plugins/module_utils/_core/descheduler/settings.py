@@ -31,6 +31,11 @@ OPT_IN = (
 HIGHEST_PRIORITY = 2_000_000_000
 """The descheduler takes no higher threshold: from there on pods are system critical."""
 
+LONGEST = (2**63 - 1) / 1e9
+"""Seconds of the longest duration that Go has."""
+_MOST = 2**31 - 1
+"""No number of pods or GPUs is larger; the descheduler cannot read much larger ones."""
+
 _POOL = ("name", "node_selector", "gpus_per_node", "max_free")
 _LIMITS = ("per_node", "per_namespace", "per_workload", "total", "interval_seconds")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
@@ -198,6 +203,8 @@ def _whole(given: Mapping[str, Any], key: str, least: int, field: str = "", why:
     _typed(value, int, "a whole number", field or key)
     if value < least:
         raise InputError(f"is {value}; it must be at least {least}{why}", field=field or key)
+    if value > _MOST:
+        raise InputError(f"is too large; it must be at most {_MOST}", field=field or key)
     return int(value)
 
 
@@ -375,6 +382,8 @@ def _age(given: Mapping[str, Any]) -> str | None:
     seconds = duration(text)
     if seconds is None:
         raise InputError(f"{reprlib.repr(value)} is not a duration; write it as 90s, 15m or 1h30m", field="min_pod_age")
+    if seconds > LONGEST:
+        raise InputError(f"{reprlib.repr(value)} is longer than the descheduler can read", field="min_pod_age")
     return text if seconds else None
 
 

@@ -17,9 +17,10 @@ from typing import Any, TypeGuard
 
 from ..errors import InputError
 from ..kube.selectors import requirement
+from ..plan.protection import duration
 from ..severity import ERROR, WARNING
 from .findings import ENDS, REFUSES, SKIPS, Finding, at
-from .settings import check_selector, nearest
+from .settings import LONGEST, check_selector, nearest
 from .versions import EVICTOR, PLUGINS, POLICY, UNREAD_POINTS, V35, Field, Version, told
 
 _NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
@@ -197,13 +198,14 @@ def _fits(value: Any, kind: str) -> bool:
         case "bool":
             return isinstance(value, bool)
         case "uint":
-            return _whole(value) and value >= 0
+            return _whole(value) and 0 <= value < 2**64
         case "int" | "int32" | "int64":
             return _whole(value) and -(2 ** _BITS[kind]) <= value < 2 ** _BITS[kind]
         case "string" | "labels":
             return isinstance(value, str)
         case "duration":
-            return isinstance(value, str) and _DURATION.fullmatch(value) is not None
+            fits = isinstance(value, str) and _DURATION.fullmatch(value) is not None
+            return fits and (duration(value.lstrip("+-")) or 0) <= LONGEST
         case "strings":
             return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
         case "int32s":

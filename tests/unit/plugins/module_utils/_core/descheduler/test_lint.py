@@ -195,6 +195,9 @@ ROWS: list[Row] = [
     ("a duration as a number", protecting(minPodAge=300), [("WrongType", ERROR, f"{EVICT}.minPodAge")]),
     ("a duration in days", protecting(minPodAge="1d"), [("WrongType", ERROR, f"{EVICT}.minPodAge")]),
     ("a duration of several units", protecting(minPodAge="1h30m"), []),
+    ("the longest duration that Go has", protecting(minPodAge="2562047h47m16s"), []),
+    ("a longer one", protecting(minPodAge="2562047h47m17s"), [("WrongType", ERROR, f"{EVICT}.minPodAge")]),
+    ("a number that is too large", protecting(minReplicas=2**64), [("WrongType", ERROR, f"{EVICT}.minReplicas")]),
     (
         "labels that are not text",
         victims(labelSelector={"matchLabels": {"a": True}}),
