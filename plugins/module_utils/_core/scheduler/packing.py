@@ -169,7 +169,7 @@ def _beside(
     if percentage != 100:
         told = "percentageOfNodesToScore is not 100: with more than 100 nodes, only some are compared for each pod"
         yield Note("SomeNodes", told)
-    for name in weights.keys() - WEIGHTS.keys():
+    for name in sorted(weights.keys() - WEIGHTS.keys()):
         yield Note("UnknownPlugin", f"{name} is not Kubernetes' own: what it scores is not known")
     for number, each in enumerate(members(found, "extenders", "")):
         managed = [one.get("name") for one in members(each, "managedResources", f"extenders[{number}]")]

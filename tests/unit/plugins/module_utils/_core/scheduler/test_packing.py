@@ -123,6 +123,13 @@ def test_what_may_come_between(found: Profile, ids: str) -> None:
     assert " ".join(note.id for note in found.cautions) == ids
 
 
+def test_unknown_plugins_are_told_in_one_order() -> None:
+    names = [f"Plugin{letter}" for letter in "hcagbedf"]
+    plugins = score(off="*", NodeResourcesFit=1, TaintToleration=2, **dict.fromkeys(names, 1))
+    told = [note.message.split()[0] for note in verdict(fit(), plugins=plugins).cautions if note.id == "UnknownPlugin"]
+    assert told == sorted(names)
+
+
 def test_what_configz_wraps_is_taken_out() -> None:
     assert packs({"componentconfig": dict(DEFAULTS)}, GPU) == packs(DEFAULTS, GPU) == packs(SERVED, GPU)
 
