@@ -88,7 +88,9 @@ options:
     description: Pods of this priority and above are never moved.
     type: int
   movable_singletons:
-    description: Move the only replica of a workload too, which is then away for its cold start.
+    description:
+      - Move the only replica of a workload too, which is then away for its cold start. Nor is it looked then whether other
+        replicas of a workload are ready.
     type: bool
     default: false
   movable_gangs:
