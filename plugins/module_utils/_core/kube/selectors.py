@@ -91,7 +91,10 @@ def requirement(raw: Mapping[str, Any], field: str) -> Requirement:
         InputError: The operator is unknown, or its values do not go with it.
     """
     key: Any = raw.get("key")
-    operator, values = raw.get("operator"), tuple(raw.get("values") or ())
+    given = raw.get("values") or ()
+    if not isinstance(given, (list, tuple)):
+        raise expected(list, given, f"{field}.values")
+    operator, values = raw.get("operator"), tuple(given)
     for name, text in (("key", key), ("operator", operator), *((f"values[{i}]", value) for i, value in enumerate(values))):
         if not isinstance(text, str):
             raise expected(str, text, f"{field}.{name}")

@@ -66,6 +66,8 @@ def test_text_that_is_no_int64_is_no_number(text: str) -> None:
         ({"key": "gpu"}, ".operator: is NoneType, the API has text there"),
         ({"operator": "Exists"}, ".key: is NoneType, the API has text there"),
         (expression("gpu", "In", "A100") | {"values": ["A100", 8]}, ".values[1]: is int, the API has text there"),
+        (expression("gpu", "In") | {"values": "A100"}, ".values: is str, the API has a list there"),
+        (expression("gpu", "In") | {"values": 8}, ".values: is int, the API has a list there"),
         (expression("gpu", "In"), ": In takes at least one value"),
         (expression("gpu", "NotIn"), ": NotIn takes at least one value"),
         (expression("gpu", "Gt"), ": Gt takes one whole number, not []"),
