@@ -137,6 +137,8 @@ def _rises(strategy: Mapping[str, Any], path: str) -> bool:
     told = mapping(strategy.get("requestedToCapacityRatio") or {}, f"{path}.scoringStrategy.requestedToCapacityRatio")
     shape = members(told, "shape", f"{path}.scoringStrategy.requestedToCapacityRatio")
     scores = [point.get("score") or 0 for point in shape]
+    if not all(isinstance(score, int) for score in scores):
+        raise InputError("has a score that is no whole number", field=f"{path}.scoringStrategy.requestedToCapacityRatio.shape")
     return len(scores) > 1 and scores == sorted(scores) and scores[0] < scores[-1]
 
 

@@ -154,6 +154,11 @@ BAD: list[tuple[str, Any, str]] = [
         HEAD | {"profiles": [{"pluginConfig": [fit(resources={GPU: "b"})]}]},  # type: ignore[dict-item]
         "profiles[0].scoringStrategy.resources: has a weight",
     ),
+    (
+        "a score in words",
+        HEAD | {"profiles": [{"pluginConfig": [ratio((0, 0), (100, "b"))]}]},  # type: ignore[arg-type]
+        "profiles[0].scoringStrategy.requestedToCapacityRatio.shape: has a score",
+    ),
 ]
 
 
