@@ -258,8 +258,8 @@ reasons:
   description:
     - Why moves were not made, by C(reason) and C(detail), with C(namespace) and C(pod) where it is about one.
     - V(TooOld), V(PodGone), V(UidChanged), V(PodMoved), V(DestinationGone), V(DestinationClosed), V(NoRoom),
-      V(BudgetExhausted), V(OwnerFrozen), V(ReplicaPending), V(PodStays), V(MakeBeforeBreakRefused),
-      V(MakeBeforeBreakUndone), V(Refused), V(NotEvicted), V(Paused) or V(PausedByMetrics).
+      V(BudgetExhausted), V(OwnerFrozen), V(ReplicaPending), V(ReplicaNotReady), V(PodStays),
+      V(MakeBeforeBreakRefused), V(MakeBeforeBreakUndone), V(Refused), V(NotEvicted), V(Paused) or V(PausedByMetrics).
   returned: always
   type: list
   elements: dict

@@ -30,6 +30,7 @@ class FaultReason(StrEnum):
     BUDGET_EXHAUSTED = "BudgetExhausted"
     OWNER_FROZEN = "OwnerFrozen"
     REPLICA_PENDING = "ReplicaPending"
+    REPLICA_NOT_READY = "ReplicaNotReady"
     STAYS = "PodStays"
     SURGE_REFUSED = "MakeBeforeBreakRefused"
 
@@ -55,6 +56,7 @@ _BY_RULE = {
     Reason.BUDGET_UNKNOWN: FaultReason.BUDGET_EXHAUSTED,
     Reason.COOLING_DOWN: FaultReason.OWNER_FROZEN,
     Reason.SIBLINGS_PENDING: FaultReason.REPLICA_PENDING,
+    Reason.SIBLINGS_NOT_READY: FaultReason.REPLICA_NOT_READY,
 }
 
 
