@@ -96,8 +96,13 @@ def forget(api: Api, path: str, body: Any = None) -> None:
 def wait_counted(api: Api) -> None:
     """Wait until the disruption controller has counted all pods as healthy.
 
-    An eviction that is cut off half-way is held against the budget for two minutes, though its pod stays.
+    An eviction that is cut off half-way is held against the budget for two minutes, though its pod stays; they are not waited for.
     """
+    stay = {pod["metadata"]["name"] for pod in fleet.pods(api) if not pod["metadata"].get("deletionTimestamp")}
+    for each in api.items(BUDGETS):
+        if held := each.get("status", {}).get("disruptedPods", {}).keys() & stay:
+            gone = {"status": {"disruptedPods": dict.fromkeys(held)}}
+            api.patch(f"{BUDGETS}/{each['metadata']['name']}/status", gone)
 
     def counted() -> bool:
         found = [each.get("status", {}) for each in api.items(BUDGETS)]

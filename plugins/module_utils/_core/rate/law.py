@@ -199,9 +199,9 @@ def decide(readings: Readings, bounds: Bounds, state: State | None, now: float, 
     cold_start = known_cold_start.longest
     seconds = max(1, math.ceil(cold_start if interval is None else interval))
     total, stops = _total(readings, bounds, after.level, most, cold_start, seconds, given=interval is not None)
-    if interval is None and readings.gpu_pods:
+    if interval is None and total and readings.gpu_pods:
         # By the level, not by what goes this time: a schedule is not to change with every pod that is not Ready.
-        seconds = max(seconds, math.ceil(3600 * max(1, after.level) / _per_hour(readings.gpu_pods, bounds)))
+        seconds = max(seconds, math.ceil(3600 * after.level / _per_hour(readings.gpu_pods, bounds)))
     if readings.paused:
         total, stops = 0, [Reason(Why.PAUSED, readings.paused), *stops]
     if total == 0:
