@@ -15,7 +15,7 @@ from ._core.execution.breaker import paused
 from ._core.kube.decode import decode
 from ._core.rate.law import Decision, State, decide, read_state
 from ._core.rate.observe import observe
-from ._core.rate.readings import Guard, Readings
+from ._core.rate.readings import STALE, Guard, Readings
 from ._core.rate.series import Sample, guard, with_answers
 from ._execution.live.memory import KEY as MOVES
 from ._execution.live.memory import recall, remember
@@ -140,7 +140,8 @@ def _guarded(watch: Watch, answer: Sequence[Sample] | str, now: float) -> Guard:
 def _answer(prometheus: Prometheus, query: str) -> Sequence[Sample] | str:
     """What a query comes to, or why there is no answer."""
     try:
-        answer = prometheus.instant(query)
+        # Within an expression too: its own sample is of this very moment, however old what it is made of.
+        answer = prometheus.instant(query, max_age=STALE)
     except UnansweredError as error:
         # Whoever has not answered for so long is not waited for again.
         prometheus.patience = 0

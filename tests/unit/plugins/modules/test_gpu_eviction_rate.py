@@ -240,6 +240,7 @@ def test_queries_of_the_user_are_asked_in_the_place_of_the_default_ones(live: Fa
     said = [vector("400", at=START), *answers()[1:], vector("0.2", at=START)]
     with PrometheusServer(*said) as server:
         found = run(prometheus_url=server.url, queries=own, matchers='cluster="a"')
+    assert {each.parameters["lookback_delta"] for each in server.asked} == {"300"}
     asked = [each.parameters["query"] for each in server.asked]
     assert asked[0] == "sum(my_pods)"
     assert 'cluster="a"' in asked[1]
