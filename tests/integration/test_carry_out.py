@@ -96,7 +96,7 @@ def forget(api: Api, path: str, body: Any = None) -> None:
 def wait_counted(api: Api) -> None:
     """Wait until the disruption controller has counted all pods as healthy.
 
-    An eviction that is cut off half-way is held against the budget for two minutes, though its pod stays; they are not waited for.
+    An eviction that is cut off half-way is held against the budget for two minutes, though its pod stays: not waited for.
     """
     stay = {pod["metadata"]["name"] for pod in fleet.pods(api) if not pod["metadata"].get("deletionTimestamp")}
     for each in api.items(BUDGETS):
