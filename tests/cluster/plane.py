@@ -8,8 +8,9 @@ import json
 import shutil
 import socket
 import ssl
-from contextlib import ExitStack
+from contextlib import suppress
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 from urllib.request import urlopen
 
@@ -23,13 +24,20 @@ from .programs import programs
 STAGES = [f"--config={stage}" for stage in sorted((Path(__file__).parent / "stages").glob("*.yaml"))]
 
 
+# Below those that the kernel gives to connections, one of which would take a port before it is used.
+PORTS = range(20000, 32000)
+
+
 def free_ports(count: int) -> list[int]:
     """Ports of this machine that nobody uses now, all different."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _number in range(count)]
-        for found in sockets:
-            found.bind(("127.0.0.1", 0))
-        return [found.getsockname()[1] for found in sockets]
+    found: list[int] = []
+    for port in SystemRandom().sample(PORTS, len(PORTS)):
+        if len(found) == count:
+            break
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            found.append(port)
+    return found
 
 
 class ControlPlane:

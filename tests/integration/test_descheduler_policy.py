@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from ansible_collections.gpuops.defrag.plugins.module_utils._core.descheduler.ve
 from ansible_collections.gpuops.defrag.plugins.module_utils._descheduler import policy_document
 from ansible_collections.gpuops.defrag.tests.cluster import fleet
 from ansible_collections.gpuops.defrag.tests.cluster.api import all_at_once
-from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane, free_ports
+from ansible_collections.gpuops.defrag.tests.cluster.plane import ControlPlane
 from ansible_collections.gpuops.defrag.tests.cluster.processes import wait_until
 from ansible_collections.gpuops.defrag.tests.cluster.programs import programs
 from ansible_collections.gpuops.defrag.tests.unit.plugins.module_utils._core.descheduler.test_lint import ROWS
@@ -67,17 +68,15 @@ def run(plane: ControlPlane, folder: Path, policy: Any) -> tuple[int, str]:
 
     No dry run: of one, 0.36.0 copies the cluster, and begins before the copy is whole. Pods without owners are safe.
     """
-    (port,) = free_ports(1)
-    file = folder / f"{port}.yaml"
-    file.write_text(policy if isinstance(policy, str) else json.dumps(policy))
+    with NamedTemporaryFile("w", suffix=".yaml", dir=folder, delete=False) as file:
+        file.write(policy if isinstance(policy, str) else json.dumps(policy))
     command = [
         programs() / "descheduler",
         f"--kubeconfig={plane.kubeconfig}",
-        f"--policy-config-file={file}",
+        f"--policy-config-file={file.name}",
         "--descheduling-interval=0",
-        "--bind-address=127.0.0.1",
-        f"--secure-port={port}",
-        f"--cert-dir={folder}",
+        # Many run side by side, and nobody asks them.
+        "--secure-port=0",
         "--v=3",
     ]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=60)

@@ -125,7 +125,8 @@ def test_what_may_come_between(found: Profile, ids: str) -> None:
 
 def test_unknown_plugins_are_told_in_one_order() -> None:
     names = [f"Plugin{letter}" for letter in "hcagbedf"]
-    plugins = score(off="*", NodeResourcesFit=1, TaintToleration=2, **dict.fromkeys(names, 1))
+    plugins = score(off="*", NodeResourcesFit=1, TaintToleration=2)
+    plugins["score"]["enabled"] += [{"name": name, "weight": 1} for name in names]
     told = [note.message.split()[0] for note in verdict(fit(), plugins=plugins).cautions if note.id == "UnknownPlugin"]
     assert told == sorted(names)
 
