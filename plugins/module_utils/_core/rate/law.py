@@ -314,14 +314,13 @@ def _total(
     else:
         cold = _others(readings.gpu_pods_not_ready, readings.in_flight)
         left.append((most - cold, Why.COLD, f"{cold} of {readings.gpu_pods} GPU pods are not Ready, and {most} may be"))
-    if readings.gpu_pods is None or readings.evictions is None:
+    hourly = None if readings.gpu_pods is None else _per_hour(readings.gpu_pods, bounds)
+    if hourly is None or readings.evictions is None:
         left.append((1, Why.HOUR, "how many evictions were made in the last hour is not known"))
     else:
-        hourly = _per_hour(readings.gpu_pods, bounds)
         left.append((hourly - readings.evictions, Why.HOUR, f"{readings.evictions} of {hourly} evictions of an hour are made"))
-    if given and readings.gpu_pods is not None:
+    if given and hourly is not None:
         # Not only by those that are counted: nobody counts those of a descheduler without metrics, or that runs as a CronJob.
-        hourly = _per_hour(readings.gpu_pods, bounds)
         told = f"{hourly} evictions may be made in an hour, by cycles every {seconds} s"
         left.append((max(1, hourly * seconds // 3600), Why.HOUR, told))
     if readings.budget_headroom is not None:
