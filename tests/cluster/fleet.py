@@ -30,7 +30,7 @@ class Shape:
         taints: Taints of every GPU node.
         cpu_nodes: Nodes without GPUs.
         fill: Share of the GPUs that pods ask for at first.
-        keep: Share of these pods that stay when the others have left.
+        keep: Share of these pods that stay when the others have left; one on every node does.
         sizes: How often pods of each size are asked for: {GPUs: weight}.
         cold_start: Seconds from started to Ready.
         seed: Of the choices made.
@@ -181,9 +181,15 @@ def _unschedulable(pod: Object) -> bool:
 
 
 def thin(api: Api, keep: float, choose: random.Random) -> None:
-    """Let some pods go for good: the chosen ones are the cheapest to delete when their Deployments are scaled down."""
+    """Let some pods go for good, and no node become empty: holes are what a test wants, wherever the scheduler put the pods.
+
+    Those chosen are the cheapest to delete when their Deployments are scaled down.
+    """
     standing = sorted(pods(api), key=lambda pod: (pod["metadata"]["namespace"], pod["metadata"]["name"]))
-    leaving = choose.sample(standing, round(len(standing) * (1 - keep)))
+    choose.shuffle(standing)
+    last = {pod["spec"]["nodeName"]: pod["metadata"]["uid"] for pod in standing if "nodeName" in pod["spec"]}
+    free_to_go = [pod for pod in standing if last.get(pod["spec"].get("nodeName")) != pod["metadata"]["uid"]]
+    leaving = free_to_go[: round(len(standing) * (1 - keep))]
 
     def mark(pod: Object) -> None:
         where = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"

@@ -59,6 +59,7 @@ def test_pods_are_placed_by_the_scheduler_and_some_leave_again(plane: ControlPla
     nodes = plane.api.items("/api/v1/nodes?labelSelector=pool%3Dx")
     assert {t["key"] for node in nodes for t in node["spec"]["taints"]} == {"nvidia.com/gpu"}
     pods = fleet.pods(plane.api)
+    assert {pod["spec"]["nodeName"] for pod in pods} == {node["metadata"]["name"] for node in nodes}
     assert {e["reportingComponent"] for e in plane.api.items("/api/v1/events") if e["reason"] == "Scheduled"} == {
         "default-scheduler"
     }

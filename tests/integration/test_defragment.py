@@ -40,10 +40,7 @@ def api(plane: ControlPlane) -> Api:
     api = plane.api
     fleet.populate(api, fleet.Shape(cpu_nodes=0, cold_start=2, seed=1))
     fleet.guard(api, api.items("/apis/apps/v1/deployments"))
-    # Where the scheduler happened to leave a node empty it holds one more of these, so that two wait in any case.
-    empty = 25 - len({pod["spec"].get("nodeName") for pod in fleet.pods(api)})
-    huge = fleet.deployment("huge", "team-a", 2 + empty, 8, cold_start=2)
-    api.create("/apis/apps/v1/namespaces/team-a/deployments", huge)
+    api.create("/apis/apps/v1/namespaces/team-a/deployments", fleet.deployment("huge", "team-a", 2, 8, cold_start=2))
     fleet.wait_settled(api)
     return api
 
