@@ -52,7 +52,9 @@ def read_objects(path: str) -> list[dict[str, Any]]:
 
 def _checked(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
-        raise InputError(f"holds {_kind_of(document)} where an object belongs; {_AGAIN}")
+        # Which one is not told: a wrong path may be that of a token.
+        found = "a list" if isinstance(document, list) else "a single value"
+        raise InputError(f"holds {found} where an object belongs; {_AGAIN}")
     if not isinstance(document.get("kind"), str):
         raise InputError(f"holds an object without kind; {_AGAIN}")
     return document
@@ -65,10 +67,6 @@ def _refuse_half_characters(documents: list[dict[str, Any]]) -> None:
     except UnicodeEncodeError as error:
         half = ascii(error.object[error.start])
         raise InputError(f"holds {half}, half a character; {_AGAIN}") from None
-
-
-def _kind_of(value: Any) -> str:
-    return "a list" if isinstance(value, list) else f"the text {value[:40]!r}" if isinstance(value, str) else repr(value)
 
 
 def _text(path: str) -> str:

@@ -143,11 +143,8 @@ UNREADABLE: dict[str, tuple[str | bytes, str]] = {
     ),
     "a mapping as key": ("kind: X\n? {a: b}\n: c\n", f"is neither JSON nor YAML: line 2, column 3: a key must be text{HINT}"),
     "a list": ('[{"kind": "Pod"}]', f"holds a list where an object belongs{HINT}"),
-    "a number": ("12", f"holds 12 where an object belongs{HINT}"),
-    "kubectl's regrets": (
-        "No resources found",
-        f"holds the text 'No resources found' where an object belongs{HINT}",
-    ),
+    "a number": ("12", f"holds a single value where an object belongs{HINT}"),
+    "kubectl's regrets": ("No resources found", f"holds a single value where an object belongs{HINT}"),
     "kubectl's error": ("error: You must be logged in to the server", f"holds an object without kind{HINT}"),
     "kind is no text": ('{"kind": 1}', f"holds an object without kind{HINT}"),
     "UTF-16": (
