@@ -38,7 +38,8 @@ class Api:
             cert_file=str(pair.certificate),
             key_file=str(pair.key),
             retries=False,
-            timeout=urllib3.Timeout(connect=2, read=60),
+            # The first includes greeting each other, of many at once.
+            timeout=urllib3.Timeout(connect=30, read=60),
         )
 
     def call(self, method: str, path: str, body: Any = None, *, kind: str = "application/json") -> Object:

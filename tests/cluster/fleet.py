@@ -15,6 +15,7 @@ from .processes import wait_until
 
 GPU = "nvidia.com/gpu"
 PRODUCTS = ("NVIDIA-A100-SXM4-80GB",)
+APPS = "/apis/apps/v1"
 NAMESPACES = ("team-a", "team-b", "team-c", "team-d", "team-e")
 
 
@@ -126,17 +127,50 @@ def add_namespaces(api: Api, names: Iterable[str]) -> None:
 def populate(api: Api, shape: Shape) -> None:
     """Nodes, then Deployments that the scheduler places, then fewer replicas of each: holes remain here and there."""
     choose = random.Random(shape.seed)
+    add_nodes(api, [*_gpu_nodes(shape), *(node(f"cpu-{i:03}", 0) for i in range(shape.cpu_nodes))])
+    add_namespaces(api, NAMESPACES)
+    wanted = _workloads(shape, choose)
+    all_at_once(lambda each: api.create(f"{APPS}/namespaces/{each['metadata']['namespace']}/deployments", each), wanted)
+    wait_settled(api)
+    thin(api, shape.keep, choose)
+
+
+def scattered(shape: Shape) -> list[Object]:
+    """A snapshot of what `populate` may come to, the same for the same shape: GPU nodes, and pods of ReplicaSets, for `load`.
+
+    The default scheduler takes any of the nodes that it finds equally good, so that no seed settles what it does.
+    """
+    choose = random.Random(shape.seed)
+    nodes = _gpu_nodes(shape)
+    free = {each["metadata"]["name"]: shape.gpus for each in nodes}
+    standing: list[Object] = []
+    for each in _workloads(shape, choose):
+        gpus = int(each["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"][GPU])
+        for number in range(each["spec"]["replicas"]):
+            # The emptiest, as a scheduler that spreads has it.
+            target = max(free, key=lambda name: (free[name], choose.random()))
+            if free[target] >= gpus:
+                free[target] -= gpus
+                standing.append(_member(each, number, target))
+    leaving = {pod["metadata"]["name"] for pod in _leaving(standing, shape.keep, choose)}
+    return nodes + [pod for pod in standing if pod["metadata"]["name"] not in leaving]
+
+
+def _member(workload: Object, number: int, target: str) -> Object:
+    """A pod of the workload, on that node, as a snapshot has it."""
+    name, template = workload["metadata"]["name"], workload["spec"]["template"]
+    meta = {"name": f"{name}-{number}", "namespace": workload["metadata"]["namespace"], **template["metadata"]}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": True}
+    spec = template["spec"] | {"nodeName": target}
+    return {"kind": "Pod", "metadata": meta | {"ownerReferences": [owner]}, "spec": spec, "status": {"phase": "Running"}}
+
+
+def _gpu_nodes(shape: Shape) -> list[Object]:
     products = shape.products or (None,)
-    gpu_nodes = [
+    return [
         node(f"gpu-{i:03}", shape.gpus, product=products[i % len(products)], labels=shape.labels, taints=shape.taints)
         for i in range(shape.nodes)
     ]
-    add_nodes(api, [*gpu_nodes, *(node(f"cpu-{i:03}", 0) for i in range(shape.cpu_nodes))])
-    add_namespaces(api, NAMESPACES)
-    workloads = _workloads(shape, choose)
-    all_at_once(lambda each: api.create(f"/apis/apps/v1/namespaces/{each['metadata']['namespace']}/deployments", each), workloads)
-    wait_settled(api)
-    thin(api, shape.keep, choose)
 
 
 def _workloads(shape: Shape, choose: random.Random) -> list[Object]:
@@ -163,16 +197,26 @@ def pods(api: Api, selector: str = "") -> list[Object]:
     return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
 
 
+def workloads(api: Api) -> dict[str, Object]:
+    """Deployments, and ReplicaSets without one, by their paths."""
+    return {
+        f"{APPS}/namespaces/{each['metadata']['namespace']}/{kind}/{each['metadata']['name']}": each
+        for kind in ("deployments", "replicasets")
+        for each in api.items(f"{APPS}/{kind}")
+        if not each["metadata"].get("ownerReferences")
+    }
+
+
 def wait_settled(api: Api, *, seconds: float = 120) -> None:
-    """Wait until every Deployment has the replicas it wants, each bound and Ready or called unschedulable."""
+    """Wait until every workload has the replicas it wants, each bound and Ready or called unschedulable."""
 
     def settled() -> bool:
-        wanted = sum(d["spec"]["replicas"] for d in api.items("/apis/apps/v1/deployments"))
+        wanted = sum(each["spec"]["replicas"] for each in workloads(api).values())
         found = [pod for pod in api.items("/api/v1/pods") if pod["status"].get("phase") in ("Pending", "Running")]
         placed = [pod for pod in found if is_ready(pod) or _unschedulable(pod)]
         return len(found) == len(placed) and len(placed) == int(wanted)
 
-    wait_until(settled, "Deployments settled", seconds=seconds)
+    wait_until(settled, "workloads settled", seconds=seconds)
 
 
 def _unschedulable(pod: Object) -> bool:
@@ -183,30 +227,39 @@ def _unschedulable(pod: Object) -> bool:
 def thin(api: Api, keep: float, choose: random.Random) -> None:
     """Let some pods go for good, and no node become empty: holes are what a test wants, wherever the scheduler put the pods.
 
-    Those chosen are the cheapest to delete when their Deployments are scaled down.
+    Those chosen are the cheapest to delete when their workloads are scaled down.
     """
-    standing = sorted(pods(api), key=lambda pod: (pod["metadata"]["namespace"], pod["metadata"]["name"]))
-    choose.shuffle(standing)
-    last = {pod["spec"]["nodeName"]: pod["metadata"]["uid"] for pod in standing if "nodeName" in pod["spec"]}
-    free_to_go = [pod for pod in standing if last.get(pod["spec"].get("nodeName")) != pod["metadata"]["uid"]]
-    leaving = free_to_go[: round(len(standing) * (1 - keep))]
+    # By where they are, as their names are any.
+    standing = sorted(pods(api), key=lambda pod: (*_workload_of(pod), pod["spec"].get("nodeName", "")))
+    leaving = _leaving(standing, keep, choose)
 
     def mark(pod: Object) -> None:
         where = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
         api.patch(where, {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-100"}}})
 
     all_at_once(mark, leaving)
-    fewer = Counter((pod["metadata"]["namespace"], pod["metadata"]["labels"]["app"]) for pod in leaving)
-    replicas = {
-        (d["metadata"]["namespace"], d["metadata"]["name"]): d["spec"]["replicas"] for d in api.items("/apis/apps/v1/deployments")
-    }
+    fewer = Counter(map(_workload_of, leaving))
 
-    def shrink(key: tuple[str, str]) -> None:
-        path = f"/apis/apps/v1/namespaces/{key[0]}/deployments/{key[1]}"
-        api.patch(path, {"spec": {"replicas": replicas[key] - fewer[key]}})
+    def shrink(entry: tuple[str, Object]) -> None:
+        path, workload = entry
+        if gone := fewer[workload["metadata"]["namespace"], workload["metadata"]["name"]]:
+            api.patch(path, {"spec": {"replicas": workload["spec"]["replicas"] - gone}})
 
-    all_at_once(shrink, list(fewer))
+    all_at_once(shrink, workloads(api).items())
     wait_settled(api)
+
+
+def _workload_of(pod: Object) -> tuple[str, str]:
+    """Namespace and name: what stands here has its workload's name for a label."""
+    return pod["metadata"]["namespace"], pod["metadata"]["labels"]["app"]
+
+
+def _leaving(standing: list[Object], keep: float, choose: random.Random) -> list[Object]:
+    """Which of the pods shall go so that this share stays, and on every node one."""
+    mixed = choose.sample(standing, len(standing))
+    last = {pod["spec"].get("nodeName"): pod["metadata"]["name"] for pod in mixed}
+    others = [pod for pod in mixed if last[pod["spec"].get("nodeName")] != pod["metadata"]["name"]]
+    return others[: round(len(standing) * (1 - keep))]
 
 
 def guard(api: Api, workloads: Iterable[Object]) -> None:
@@ -248,7 +301,7 @@ def load(api: Api, snapshot: Iterable[Object], *, cold_start: float = 0) -> None
         if pod["metadata"]["labels"].get(OWNER):
             sets.setdefault((pod["metadata"]["namespace"], pod["metadata"]["labels"][OWNER]), []).append(pod)
     all_at_once(
-        lambda entry: api.create(f"/apis/apps/v1/namespaces/{entry[0][0]}/replicasets", _replica_set(*entry)), sets.items()
+        lambda entry: api.create(f"{APPS}/namespaces/{entry[0][0]}/replicasets", _replica_set(*entry)), sets.items()
     )
 
     def adopted() -> bool:

@@ -295,11 +295,11 @@ def test_a_wave_does_not_outlive_its_playbook(by: signal.Signals, plane: Control
         try:
             wait_until(lambda: STAGES["after an eviction"](api), "an eviction", alive=lambda: process.poll() is None)
             process.send_signal(by)
-            process.wait(10)
+            process.wait(60)
         finally:
             process.kill()
             plane.run("scheduler")
-    wait_until(lambda: not api.get(LEASE)["spec"].get("holderIdentity"), "the Lease is given back", seconds=10)
+    wait_until(lambda: not api.get(LEASE)["spec"].get("holderIdentity"), "the Lease is given back", seconds=60)
     assert tainted(api) == []
     assert json.loads(api.get(STATE)["data"]["state.json"])["run"]["flights"]
     moved = len(BEFORE - {pod["metadata"]["name"] for pod in fleet.pods(api)})
@@ -373,9 +373,16 @@ def age(api: Api, plan: Object) -> None:
 
 
 def restart(api: Api, plan: Object) -> None:
-    for move in plan["waves"][0]:
-        api.delete(f"{PODS}/{move['pod']}")
-    wait_until(lambda: all(map(fleet.is_ready, fleet.pods(api))), "other pods in their place")
+    gone = {move["pod"] for move in plan["waves"][0]}
+    for name in gone:
+        api.delete(f"{PODS}/{name}")
+
+    def replaced() -> bool:
+        found = fleet.pods(api)
+        names = {pod["metadata"]["name"] for pod in found}
+        return len(found) == len(BEFORE) and not gone & names and all(map(fleet.is_ready, found))
+
+    wait_until(replaced, "other pods in their place")
 
 
 CHANGES: dict[str, tuple[str, Callable[[Api, Object], None]]] = {

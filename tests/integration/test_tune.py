@@ -41,7 +41,7 @@ def plane() -> Iterator[ControlPlane]:
 def api(plane: ControlPlane) -> Api:
     """The fleet, and two pods that wait for a whole node each."""
     api = plane.api
-    fleet.populate(api, fleet.Shape(cpu_nodes=0, cold_start=1, seed=1))
+    fleet.load(api, fleet.scattered(fleet.Shape(cold_start=1, seed=22)))
     api.create("/apis/apps/v1/namespaces/team-a/deployments", fleet.deployment("huge", "team-a", 2, 8, cold_start=1))
     fleet.wait_settled(api)
     return api

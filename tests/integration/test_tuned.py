@@ -50,10 +50,10 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def api(plane: ControlPlane) -> Api:
-    """The fleet, and a budget over each of its Deployments."""
+    """The fleet, and a budget over each of its workloads."""
     api = plane.api
-    fleet.populate(api, fleet.Shape(cpu_nodes=0, cold_start=COLD_START, seed=1))
-    fleet.guard(api, api.items("/apis/apps/v1/deployments"))
+    fleet.load(api, fleet.scattered(fleet.Shape(cold_start=COLD_START, seed=22)))
+    fleet.guard(api, fleet.workloads(api).values())
     return api
 
 
@@ -153,7 +153,7 @@ def test_it_takes_hardly_longer_than_the_bound_allows_and_nothing_is_colder_than
     assert freed >= 0.9 * possible
     assert 0 < seen.coldest <= most
     assert not seen.violations, "a budget was below what it asks for"
-    assert seen.gap < 2
+    assert seen.gap < COLD_START, "a pod may have been cold, or a budget broken, and nobody looked"
     assert took <= 1.3 * least
 
 
@@ -187,7 +187,7 @@ def test_replacements_that_do_not_get_ready_end_the_wave_and_stop_the_rate_until
     most = rise(api, tick)
     # Nobody starts the pods that come.
     plane.kill("kwok")
-    told = play("reconcile", given, code=2, ready_timeout="4s", cool_down="1s")
+    told = play("reconcile", given, code=2, ready_timeout="15s", cool_down="1s")
     assert f"{most} pods moved, 0 landed as planned, 0 elsewhere, {most} not Ready in time" in told
     first = tick()
     assert first["action"] == "pause"

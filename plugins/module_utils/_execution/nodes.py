@@ -16,6 +16,10 @@ from .manner import Manner
 from .outcome import Outcome
 
 
+HEARD = 0.5
+"""Seconds after which the scheduler knows of a node what was written to it: it hears of nodes and of pods separately, in any order."""
+
+
 class Nodes:
     """The nodes of a cluster, as far as this run has to do with them.
 
@@ -43,8 +47,12 @@ class Nodes:
         cordon = self._manner.steering == "cordon"
         now, put = (self.closed, self._close) if cordon else (self.tainted, self._taint)
         wanted = set(repel) if cordon else (now | set(repel)) - set(goals)
-        for node in sorted(wanted ^ now):
+        differ = sorted(wanted ^ now)
+        for node in differ:
             put(node, node in wanted)
+        if differ:
+            # A pod that comes before it knows could go to a node that is to repel it.
+            self._actions.wait(HEARD)
 
     def undo(self) -> list[Callable[[], None]]:
         """What takes all taints and cordons off again."""
