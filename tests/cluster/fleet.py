@@ -300,9 +300,7 @@ def load(api: Api, snapshot: Iterable[Object], *, cold_start: float = 0) -> None
     for pod in made:
         if pod["metadata"]["labels"].get(OWNER):
             sets.setdefault((pod["metadata"]["namespace"], pod["metadata"]["labels"][OWNER]), []).append(pod)
-    all_at_once(
-        lambda entry: api.create(f"{APPS}/namespaces/{entry[0][0]}/replicasets", _replica_set(*entry)), sets.items()
-    )
+    all_at_once(lambda entry: api.create(f"{APPS}/namespaces/{entry[0][0]}/replicasets", _replica_set(*entry)), sets.items())
 
     def adopted() -> bool:
         found = api.items("/api/v1/pods")

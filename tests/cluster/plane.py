@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import ssl
@@ -24,8 +25,9 @@ from .programs import programs
 STAGES = [f"--config={stage}" for stage in sorted((Path(__file__).parent / "stages").glob("*.yaml"))]
 
 
-# Below those that the kernel gives to connections, one of which would take a port before it is used.
-PORTS = range(20000, 32000)
+# Below those that the kernel gives to connections, one of which would take a port before it is used; of stages that run side by
+# side each has its own.
+PORTS = range(*map(int, os.environ.get("TEST_PORTS", "20000-32000").split("-")))
 
 
 def free_ports(count: int) -> list[int]:

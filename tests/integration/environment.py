@@ -9,8 +9,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = os.environ.get("ANSIBLE_PROGRAMS", ".venv/bin")
-# Nothing but what every shell has: no variable of ours, none of Ansible's but the one that leads to other versions.
-ENVIRONMENT = {name: os.environ[name] for name in ("HOME", "PATH", "ANSIBLE_COLLECTIONS_PATH") if name in os.environ}
+# Nothing but what every shell has: none of Ansible's variables but the one that leads to other versions, and the ports that a
+# cluster which a test has a command start may use.
+KEPT = ("HOME", "PATH", "ANSIBLE_COLLECTIONS_PATH", "TEST_PORTS")
+ENVIRONMENT = {name: os.environ[name] for name in KEPT if name in os.environ}
 ENVIRONMENT["LANG"] = "C.UTF-8"
 # The same tests may run at the same time with other versions.
 CLUSTERS = ROOT / "build/clusters" / PROGRAMS.replace("/", "-").lstrip(".")

@@ -135,10 +135,11 @@ def finish(plane: ControlPlane, capsys: pytest.CaptureFixture[str], wish: Object
 
 
 @contextmanager
-def started(plane: ControlPlane, plan: Object, **given: Any) -> Iterator[subprocess.Popen[str]]:
-    """The module as a process of its own."""
+def started(plane: ControlPlane, plan: Object, *, lasting: int = SOON, **given: Any) -> Iterator[subprocess.Popen[str]]:
+    """The module as a process of its own, whose Lease runs out after so many seconds."""
     arguments = json.dumps({"plan": plan, "kubeconfig": str(plane.kubeconfig), **given})
-    command = [sys.executable, "-m", "ansible_collections.gpuops.defrag.tests.unit.running", "gpu_defrag", arguments]
+    run = "ansible_collections.gpuops.defrag.tests.unit.running"
+    command = [sys.executable, "-m", run, "gpu_defrag", arguments, str(lasting)]
     path = {"PYTHONPATH": str(ROOT / ".venv/collections"), "PATH": "/usr/bin:/bin", "HOME": "/tmp"}
     with subprocess.Popen(command, env=path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -308,7 +309,7 @@ def test_a_wave_does_not_outlive_its_playbook(by: signal.Signals, plane: Control
 
 def test_of_two_runs_at_once_one_is_locked_out(plane: ControlPlane, api: Api, capsys: pytest.CaptureFixture[str]) -> None:
     plan = made(plane, capsys)
-    with started(plane, plan) as process:
+    with started(plane, plan, lasting=30) as process:
         wait_until(lambda: api.answers(LEASE), "the Lease is held", alive=lambda: process.poll() is None)
         second = carry_out(plane, capsys, plan)
         assert (second["verdict"], second["changed"]) == ("Locked", False)

@@ -88,11 +88,9 @@ def items(pages: Iterator[Object]) -> list[Object]:
     return [{"kind": page["kind"], **item} for page in pages for item in page["items"]]
 
 
-def read(server: ApiServer, *, patience: float | None = None, **given: Any) -> list[Object]:
-    """The items of all lists; with a patience, a request may take that long, which no user could set so low."""
-    live = connect(options(server, **given))
-    live.timeout = patience or live.timeout  # type: ignore[assignment]
-    return live.read(MEASURING, items)
+def read(server: ApiServer, **given: Any) -> list[Object]:
+    """The items of all lists."""
+    return connect(options(server, **given)).read(MEASURING, items)
 
 
 def refused(server: ApiServer, **given: Any) -> str:
@@ -162,7 +160,7 @@ def test_what_passes_leaves_no_trace(
     server: ApiServer, waits: list[float], path: str, page: int, fault: Fault, again: str
 ) -> None:
     server.faults[path, page] = [fault]
-    assert read(server, patience=0.2) == WHOLE
+    assert read(server) == WHOLE
     before = list(range(1, page + 1))
     whole = list(range(1, {PODS_PATH: 4, NODES_PATH: 2}[path] + 1))
     assert server.pages(path) == (before + whole[page - 1 :] if again == "page" else before + whole)
@@ -260,7 +258,7 @@ def test_what_does_not_pass_is_one_clear_error_after_a_bounded_number_of_tries(
     server: ApiServer, waits: list[float], fault: Fault, words: str, times: int
 ) -> None:
     server.faults[PODS_PATH, 2] = [fault] * 100
-    told = refused(server, patience=0.2)
+    told = refused(server)
     assert told.startswith(words.format(path=PODS_PATH))
     assert server.pages(PODS_PATH).count(2) == times
     assert sum(waits) <= 0.5 + 1 + 2 + 4

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -120,6 +121,8 @@ def test_a_list_that_the_server_has_forgotten_is_read_again(plane: ControlPlane)
         urlopen(Request(f"http://127.0.0.1:{plane.state['ports']['etcd']}/v3/kv/compaction", body), timeout=10).close()
         plane.kill("api")
         plane.run("api")
+        # That it is away is another test.
+        wait_until(plane.api.answers, "API server ready")
 
     found, begun = read(plane, forget)
     assert begun == 2
@@ -127,13 +130,19 @@ def test_a_list_that_the_server_has_forgotten_is_read_again(plane: ControlPlane)
     assert [item for item in found if item["metadata"].get("labels", {}).get("touched")]
 
 
-def test_an_api_server_that_dies_and_comes_back_is_waited_for(plane: ControlPlane) -> None:
-    def crash() -> None:
-        plane.kill("api")
-        plane.run("api")
+def test_an_api_server_that_dies_and_comes_back_is_waited_for(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            plane.run("api")
+            wait_until(plane.api.answers, "API server ready")
 
     expected = read(plane)[0]
-    found, begun = read(plane, crash)
+    monkeypatch.setattr(_kubernetes, "time", SimpleNamespace(sleep=wait))
+    found, begun = read(plane, lambda: plane.kill("api"))
+    assert waited == [0.5, 1.0, 2.0]
     assert begun == 1
     assert found == expected
 

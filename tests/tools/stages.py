@@ -144,7 +144,9 @@ def run(stage: Stage) -> Result:
     report = BUILD / f"results/{stage.name}.xml"
     report.unlink(missing_ok=True)
     place = clean_copy(stage.name) if stage.in_copy else ROOT
-    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1"}
+    first = 20000 + 500 * STAGES.index(stage)
+    ports = f"{first}-{first + 500}"
+    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", "TEST_PORTS": ports}
     if stage.in_copy:
         environment["ANSIBLE_COLLECTIONS_PATH"] = str(place.parents[2])
     with (BUILD / f"logs/{stage.name}.log").open("w") as log:

@@ -40,14 +40,15 @@ def run_module(
     return result
 
 
-def main(name: str, arguments: str) -> None:
-    """Run a module by name, as a process of its own that a test can end; its Lease runs out soon.
+def main(name: str, arguments: str, lasting: str) -> None:
+    """Run a module by name, as a process of its own that a test can end.
 
     Args:
         name: Of the module.
         arguments: As JSON.
+        lasting: Seconds after which its Lease runs out.
     """
-    lease.LEASE_SECONDS = SOON
+    lease.LEASE_SECONDS = int(lasting)
     module = import_module(f"ansible_collections.gpuops.defrag.plugins.modules.{name}")
     passed: dict[str, Any] = {
         "_ANSIBLE_ARGS": json.dumps({"ANSIBLE_MODULE_ARGS": json.loads(arguments)}).encode(),

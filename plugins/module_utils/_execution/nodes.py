@@ -15,9 +15,8 @@ from .actions import Actions, node_named
 from .manner import Manner
 from .outcome import Outcome
 
-
 HEARD = 0.5
-"""Seconds after which the scheduler knows of a node what was written to it: it hears of nodes and of pods separately, in any order."""
+"""Seconds until the scheduler knows what was written to a node: it hears of nodes and of pods apart, in any order."""
 
 
 class Nodes:
