@@ -296,18 +296,30 @@ def load(api: Api, snapshot: Iterable[Object], *, cold_start: float = 0) -> None
     add_namespaces(api, (pod["metadata"]["namespace"] for pod in held))
     made = [_pod(pod, cold_start) for pod in held]
     all_at_once(lambda pod: api.create(f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod), made)
+
+    def name(pod: Object) -> tuple[str, str]:
+        return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+    names = set(map(name, made))
+
+    def ready() -> bool:
+        return {name(pod) for pod in api.items("/api/v1/pods") if is_ready(pod)} == names
+
+    # Before there are ReplicaSets: one whose controller has not heard of its pods yet would make others.
+    wait_until(ready, f"{len(made)} pods of the snapshot Ready", seconds=300 + cold_start)
     sets: dict[tuple[str, str], list[Object]] = {}
     for pod in made:
         if pod["metadata"]["labels"].get(OWNER):
             sets.setdefault((pod["metadata"]["namespace"], pod["metadata"]["labels"][OWNER]), []).append(pod)
     all_at_once(lambda entry: api.create(f"{APPS}/namespaces/{entry[0][0]}/replicasets", _replica_set(*entry)), sets.items())
 
-    def adopted() -> bool:
-        found = api.items("/api/v1/pods")
-        owned = [pod for pod in found if pod["metadata"].get("ownerReferences")]
-        return len(found) == len(made) and len(owned) == sum(map(len, sets.values())) and all(map(is_ready, found))
+    owned = {name(pod) for members in sets.values() for pod in members}
 
-    wait_until(adopted, f"{len(made)} pods of the snapshot Ready", seconds=300 + cold_start)
+    def adopted() -> bool:
+        found = {name(pod): pod for pod in api.items("/api/v1/pods")}
+        return found.keys() == names and owned == {key for key, pod in found.items() if pod["metadata"].get("ownerReferences")}
+
+    wait_until(adopted, f"{len(owned)} pods of the snapshot taken over by their ReplicaSets")
 
 
 OWNER = "test.gpuops.io/replica-set"
