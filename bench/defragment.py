@@ -99,14 +99,6 @@ class Outcome:
         return f"| {name} | {self.rounds} | {self.evictions} | {self.free} | {waiting} | {self.violations} | {self.seconds:.0f} |"
 
 
-def settled(api: Api) -> bool:
-    """Whether every pod that is wanted is there, and Ready or called unschedulable."""
-    wanted = sum(each["spec"]["replicas"] for each in api.items(SETS))
-    found = api.items("/api/v1/pods")
-    unschedulable = [c for pod in found for c in pod["status"].get("conditions", ()) if c.get("reason") == "Unschedulable"]
-    return len(found) == sum(map(fleet.is_ready, found)) + len(unschedulable) == int(wanted)
-
-
 @contextmanager
 def started(
     name: str, state: list[Object], *, cold_start: float = COLD_START, waits: bool = True
@@ -122,7 +114,7 @@ def started(
         fleet.guard(api, api.items(SETS))
         if waits:
             add_waiting(api, cold_start)
-        wait_until(lambda: settled(api), "all settled")
+        fleet.wait_settled(api)
         yield plane, len(api.items("/api/v1/pods"))
     finally:
         plane.stop()
@@ -172,7 +164,7 @@ def by_playbook(state: list[Object]) -> Outcome:
         }
         began = time.monotonic()
         told = run("defragment", given)
-        wait_until(lambda: settled(plane.api), "all settled")
+        fleet.wait_settled(plane.api)
         moved = tuple(map(int, re.findall(r"; (\d+) pods moved, \d+ landed", told)))
         return judged(plane, sum(map(bool, moved)), began, pods, seen, tuple(filter(None, moved)))
 
@@ -200,7 +192,7 @@ def by_descheduler(state: list[Object], cycles: int) -> Outcome:
             if done.returncode:
                 raise RuntimeError(done.stdout + done.stderr)
             by_cycle.append(len(re.findall('"Evicted pod"', done.stdout + done.stderr)))
-            wait_until(lambda: settled(plane.api), "all settled")
+            fleet.wait_settled(plane.api)
         return judged(plane, cycles, began, pods, seen, tuple(by_cycle))
 
 
