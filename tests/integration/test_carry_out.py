@@ -296,11 +296,11 @@ def test_a_wave_does_not_outlive_its_playbook(by: signal.Signals, plane: Control
         try:
             wait_until(lambda: STAGES["after an eviction"](api), "an eviction", alive=lambda: process.poll() is None)
             process.send_signal(by)
-            process.wait(60)
+            process.wait(10)
         finally:
             process.kill()
             plane.run("scheduler")
-    wait_until(lambda: not api.get(LEASE)["spec"].get("holderIdentity"), "the Lease is given back", seconds=60)
+    wait_until(lambda: not api.get(LEASE)["spec"].get("holderIdentity"), "the Lease is given back", seconds=10)
     assert tainted(api) == []
     assert json.loads(api.get(STATE)["data"]["state.json"])["run"]["flights"]
     moved = len(BEFORE - {pod["metadata"]["name"] for pod in fleet.pods(api)})

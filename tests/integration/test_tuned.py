@@ -153,7 +153,7 @@ def test_it_takes_hardly_longer_than_the_bound_allows_and_nothing_is_colder_than
     assert freed >= 0.9 * possible
     assert 0 < seen.coldest <= most
     assert not seen.violations, "a budget was below what it asks for"
-    assert seen.gap < COLD_START, "a pod may have been cold, or a budget broken, and nobody looked"
+    assert seen.gap < 2
     assert took <= 1.3 * least
 
 

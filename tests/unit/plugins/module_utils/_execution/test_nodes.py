@@ -41,6 +41,19 @@ def test_where_the_scheduler_compares_only_some_nodes_a_pod_is_kept_from_those_a
     assert elsewhere, "every pod was led to the very node that was meant"
 
 
+def test_the_scheduler_is_given_time_to_hear_of_taints_before_a_pod_leaves() -> None:
+    cluster = fleet()
+    waits: list[tuple[bool, int]] = []
+
+    def note() -> None:
+        waits.append((any(node["spec"].get("taints") for node in cluster.nodes.values()), cluster.evictions))
+
+    cluster.on_wait = note
+    step(cluster)
+    assert waits[0] == (True, 0)
+    assert cluster.evictions
+
+
 def test_emptied_nodes_are_marked_and_no_longer_once_they_are_taken() -> None:
     cluster = fleet()
     finish(cluster)
